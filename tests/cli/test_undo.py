@@ -405,3 +405,78 @@ def test_a_file_that_was_deleted_since_is_skipped(
 
     assert undo("last:2", "app.py", "--yes") == ExitCode.FAILURE
     assert "app.py: it was deleted or renamed since" in capsys.readouterr().out
+
+
+def rename_in_second_turn(
+    home_dir: Path, command: str, *, is_edited_later: bool = True
+) -> Path:
+    """Return a project in which a command renamed `old.py` between two edits."""
+    folder = home_dir / "renamed"
+    folder.mkdir()
+    old, new = str(folder / "old.py"), str(folder / "new.py")
+    story = Story(session_id(1))
+    story.say("Change")
+    story.edit("line 2\n", "two\n", ONE, path=old)
+    story.say("Rename")
+    story.bash(command)
+    if is_edited_later:
+        story.say("Change again")
+        story.edit("line 9\n", "nine\n", TWO, path=new)
+    for record in story.records:
+        record["cwd"] = str(folder)
+    home = Home(home_dir / ".claude")
+    story.write_to(home)
+    text = TWO.replace("line 9\n", "nine\n") if is_edited_later else TWO
+    Path(new).write_text(text, "utf-8")
+    Archive.ingest(home_dir / "archive", [home.path])
+    return folder
+
+
+@pytest.mark.parametrize("command", ["git mv old.py new.py", "mv old.py new.py"])
+def test_an_edit_after_a_rename_is_undone_at_the_new_path(
+    home_dir: Path, command: str
+) -> None:
+    folder = rename_in_second_turn(home_dir, command)
+
+    assert undo("last:3", "--yes") == ExitCode.SUCCESS
+    assert (folder / "new.py").read_text("utf-8") == TWO
+    assert not (folder / "old.py").exists()
+
+
+@pytest.mark.parametrize(("turn", "text"), [(1, ONE), (2, TWO)])
+def test_undo_before_a_rename_restores_the_former_path(
+    home_dir: Path, turn: int, text: str
+) -> None:
+    folder = rename_in_second_turn(home_dir, "git mv old.py new.py")
+
+    assert undo(f"last:{turn}", "--yes") == ExitCode.SUCCESS
+    assert (folder / "old.py").read_text("utf-8") == text
+    assert not (folder / "new.py").exists()
+    assert undo("--undo", "--yes") == ExitCode.SUCCESS
+    assert not (folder / "old.py").exists()
+    assert "nine" in (folder / "new.py").read_text("utf-8")
+
+
+def test_undo_before_a_rename_that_may_have_replaced_a_file_says_so(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = rename_in_second_turn(home_dir, "mv old.py new.py")
+
+    assert undo("last:1", "--yes") == ExitCode.FAILURE
+    assert (folder / "old.py").read_text("utf-8") == ONE
+    assert (folder / "new.py").exists()
+    reason = f"its content before is not known; it was renamed from {folder / 'old.py'}"
+    assert reason in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["git mv old.py new.py", "mv old.py new.py"])
+def test_cat_before_a_rename_names_the_former_path(
+    home_dir: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    folder = rename_in_second_turn(home_dir, command)
+    name = f"{folder / 'new.py'}@last:2"
+
+    assert main(["cat", name, "--before"]) == ExitCode.FAILURE
+    assert "its path was ~/renamed/old.py" in capsys.readouterr().err
+    assert main(["cat", f"{folder / 'old.py'}@last:2"]) == ExitCode.FAILURE
+    assert "did not exist" in capsys.readouterr().err

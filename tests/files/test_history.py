@@ -697,3 +697,34 @@ def test_a_hundred_thousand_edits_of_one_file() -> None:
 
     assert (replay.text(100_000) or "").split("\n")[99] == "line 99 v99999"
     assert time.process_time() - start < 120
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv a.py b.py && grep -v x b.py > a.py",
+        "mv a.py b.py; mv b.py a.py",
+        "cd sub && mv a.py b.py",
+    ],
+)
+def test_a_path_that_a_command_uses_again_is_not_called_free(
+    tmp_path: Path, command: str
+) -> None:
+    story = Story()
+    story.say("Create")
+    story.write(ONE)
+    story.bash(command)
+    assert history(tmp_path, story).last.exists
+
+
+def test_a_path_to_which_an_unknown_file_is_moved_has_unknown_content(
+    tmp_path: Path,
+) -> None:
+    story = Story()
+    story.say("Create")
+    story.write(ONE)
+    story.bash("mv a.py b.py")
+    story.bash("mv c.py a.py")
+    last = history(tmp_path, story).last
+    assert last.version is not None
+    assert not last.version.is_known

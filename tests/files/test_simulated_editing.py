@@ -288,6 +288,9 @@ class Library:
     def sessions_of(self, _key: str) -> list[SessionId]:
         return list(self.sessions)
 
+    def session_id(self, name: str) -> SessionId:
+        return SessionId(name)
+
     def check_turn(self, session_id: SessionId, branch: int, turn: int | None) -> None:
         pass
 

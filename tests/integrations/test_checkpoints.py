@@ -135,6 +135,8 @@ def test_changes_of_a_command_are_stored_and_used(
     with Archive.open(folder) as archive:
         file = archive.file(str(path))
         assert file.text() == "1\n2\n3\nmine\n"
+        # The result of the command is recorded after the hook, and raises no doubt.
+        assert file.history.last.is_certain
         origins = [(line, o.kind, o.certainty) for line, o in file.blame()]
         kinds = [version.kind for version in file.versions]
     assert origins == [

@@ -9,7 +9,7 @@ from enum import StrEnum
 from heapq import merge
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from bygones.files.paths import file_name, join_path
 from bygones.model.base import DECODE_ERRORS, AgentId, RecordId, SessionId, ToolUseId
@@ -41,7 +41,7 @@ class EventKind(StrEnum):
     SNAPSHOT = "snapshot"
     """The content right after a command that changed the file."""
     MOVE = "move"
-    """A command renamed another file to this one."""
+    """A command renamed another file to this one, or this one to another."""
 
 
 class Place(Struct, frozen=True, kw_only=True, gc=False):
@@ -94,7 +94,7 @@ class FileEvent(Struct, frozen=True, kw_only=True):
     """What Claude proposed, if the user changed it before it was accepted."""
     command: str = ""
     from_path: str = ""
-    """The former path of a file that was moved."""
+    """The former path of a file that was moved; empty if it was moved away."""
 
 
 class PlacedCall(Struct, frozen=True, gc=False):
@@ -469,9 +469,26 @@ def load_command(call: ToolCall) -> str:
 
 
 _MOVE = re.compile(
-    r"(?:^|&&|;|\n)\s*(?:git\s+)?mv\s+(?:-\w+\s+)*"
+    r"(?:^|&&|;|\n)\s*(git\s+)?mv\s+((?:-\w+\s+)*)"
     r"(\"[^\"]+\"|'[^']+'|[^\s;&|\"']+)\s+(\"[^\"]+\"|'[^']+'|[^\s;&|\"']+)\s*(?=$|&&|;|\n|\|)"
 )
+
+
+def _find_moves(
+    call: ToolCall, directory: str
+) -> Iterator[tuple[re.Match[str], str, str]]:
+    if call.name != "Bash" or call.is_error or "mv" not in call.label:
+        return
+    for match in _MOVE.finditer(call.label):
+        old, new = (
+            join_path(directory, part.strip("\"'")) for part in match.group(3, 4)
+        )
+        yield match, old, new
+
+
+def moved_paths(call: ToolCall, directory: str) -> Iterator[str]:
+    """Yield the paths that files have no more because a command renamed them."""
+    return (old for _, old, _ in _find_moves(call, directory))
 
 
 def _move_events(
@@ -479,21 +496,32 @@ def _move_events(
 ) -> Iterator[FileEvent]:
     """Yield files that a command renamed, if it is plain enough to tell."""
     call = placed.call
-    if call.is_error or "mv" not in call.label:
-        return
-    for match in _MOVE.finditer(call.label):
-        old, new = (join_path(directory, part.strip("\"'")) for part in match.groups())
-        targets = (new, join_path(new, file_name(old)))
-        for target in targets:
-            if keys(target):
-                yield FileEvent(
-                    path=target,
-                    kind=EventKind.MOVE,
-                    place=placed.place,
-                    time=placed.time,
-                    from_path=old,
-                    command=call.label,
-                )
+    for match, old, new in _find_moves(call, directory):
+        git, options = match[1], match[2]
+        # git does not replace a file, unless it has to (-f).
+        is_new = bool(git) and "f" not in options
+        moved = FileEvent(
+            path=old,
+            kind=EventKind.MOVE,
+            place=placed.place,
+            time=placed.time,
+            command=call.label,
+        )
+        for path in (new, join_path(new, file_name(old))):
+            if keys(path):
+                yield structs.replace(moved, path=path, from_path=old, is_new=is_new)
+        if keys(old) and _is_moved_away(call, match):
+            yield structs.replace(moved, is_absent=True)
+
+
+def _is_moved_away(call: ToolCall, match: re.Match[str]) -> bool:
+    """Whether a path is free after a command: the rest of it does not use the name.
+
+    If the changes of a command are recorded, that says it.
+    """
+    whole, name = load_command(call), file_name(match[3].strip("\"'"))
+    rest = whole.replace(match[0], "", 1)
+    return not touched_paths(call) and name not in rest and "cd " not in rest
 
 
 LoadBackup = Callable[[SessionId, str], bytes | None]

@@ -22,6 +22,7 @@ from bygones.files.events import (
     find_branch,
     list_commands,
     load_events,
+    moved_paths,
     touched_paths,
     walk_calls,
 )
@@ -131,7 +132,11 @@ class BranchLog:
             self.key(path)
             for placed in self._all_calls
             if placed.turn_number >= turn and placed.call.name != "Read"
-            for path in (*touched_paths(placed.call), *self._stored_paths(placed))
+            for path in (
+                *touched_paths(placed.call),
+                *moved_paths(placed.call, self.directory),
+                *self._stored_paths(placed),
+            )
         }
 
     def _stored_paths(self, placed: PlacedCall) -> Iterator[str]:
@@ -146,19 +151,9 @@ class BranchLog:
         of the file before it is the newest that is known of its content. What was seen
         after a command that may have changed the file says nothing about that.
         """
-
-        def selects(path: str) -> bool:
-            # Comparing names first is faster than normalizing every path.
-            return file_name(path).lower() == name and self.key(path) == key
-
-        name = file_name(key).lower()
+        name, selects = file_name(key).lower(), self._selector(key)
         calls = self._all_calls if looks_ahead else self.calls
-        found = [
-            PlacedEvent(event, placed.order)
-            for placed in calls
-            if _may_name(placed, selects, name)
-            for event in load_events(placed, selects, self.directory)
-        ]
+        found = self._load_events(calls, key)
         backups = backup_events(self.session, self.branch, selects, self._load_backup)
         snapshots = [
             event
@@ -177,6 +172,30 @@ class BranchLog:
             later = found[len(included) :]
             included += _leading_checks(self._until_command(later, name))
         return included
+
+    def _selector(self, key: str) -> Callable[[str], bool]:
+        name = file_name(key).lower()
+        # Comparing names first is faster than normalizing every path.
+        return lambda path: file_name(path).lower() == name and self.key(path) == key
+
+    def _load_events(self, calls: Iterable[PlacedCall], key: str) -> list[PlacedEvent]:
+        name, selects = file_name(key).lower(), self._selector(key)
+        return [
+            PlacedEvent(event, placed.order)
+            for placed in calls
+            if _may_name(placed, selects, name)
+            for event in load_events(placed, selects, self.directory)
+        ]
+
+    def former_path(self, key: str) -> str:
+        """Return what a file was called at the end of the log, if it is renamed later."""
+        later = [
+            call
+            for call in self._all_calls
+            if not self._includes(call.turn_number, call.order)
+        ]
+        events = (placed.event for placed in self._load_events(later, key))
+        return next((event.from_path for event in events if event.from_path), "")
 
     def _until_command(
         self, events: Iterable[PlacedEvent], name: str
@@ -246,11 +265,17 @@ def _record_ids(session: Session) -> frozenset[RecordId]:
 
 def _leading_checks(events: Iterable[PlacedEvent]) -> Iterator[PlacedEvent]:
     """Yield what events say about a file before they change it."""
+    moved_by = None
     for placed in events:
         event = placed.event
         if event.kind in {EventKind.READ, EventKind.PART, EventKind.BACKUP}:
             yield placed
             continue
+        if event.kind is EventKind.MOVE and not event.is_new:
+            moved_by = event.place.call_id  # the same call may say what was there
+            continue
+        if moved_by not in {None, event.place.call_id}:
+            return
         if event.before is not None or event.is_new:
             seen = FileEvent(
                 path=event.path,
@@ -282,6 +307,8 @@ class FileAt(Struct, frozen=True, kw_only=True):
     """Its content; none if it did not exist or the content is not known."""
     doubts: tuple[PlacedCall, ...] = ()
     """Commands since it was last seen that may have changed it."""
+    former_path: str = ""
+    """What it was called, if a later command renamed it to its path."""
 
     @property
     def exists(self) -> bool | None:
@@ -325,6 +352,7 @@ class FileHistory:
         find_logs: FindLogs = lambda _path: (),
     ) -> None:
         self.path = path
+        self._key = key
         self._former_keys = former_keys
         self._looks_ahead = looks_ahead
         self._logs = list(logs)
@@ -346,7 +374,7 @@ class FileHistory:
                 (placed.order, former, placed.event.from_path)
                 for log in self._logs
                 for placed in self._events_of(log, key)
-                if placed.event.kind is EventKind.MOVE and placed.order < stop
+                if placed.event.from_path and placed.order < stop
                 if (former := log.key(placed.event.from_path)) != key
             ]
             if not moves:
@@ -371,14 +399,18 @@ class FileHistory:
         return self._loaded[place]
 
     def _streams(self) -> Iterator[list[PlacedEvent]]:
+        # Where it was before too many moves is not followed.
+        is_cut = len(self._periods) > _MAX_MOVES
         for log in self._logs:
             for key in self._former_keys:
-                yield self._events_of(log, key)
+                events = self._events_of(log, key)
+                yield [p for p in events if not _is_moved_away(p.event)]
             yield [
                 placed
                 for period in reversed(self._periods)
                 for placed in self._events_of(log, period.key)
                 if period.start <= placed.order < period.stop
+                if not (is_cut and _is_moved_away(placed.event))
             ]
 
     @property
@@ -447,10 +479,17 @@ class FileHistory:
             if last_seen is not None
             and command.time is not None
             and command.time > last_seen
+            and command.call.id != self._events[-1].event.place.call_id
             and is_suspect(command, name)
         ]
+        text = self.text()
+        former = (log.former_path(self._key) for log in self._logs if text is None)
         return FileAt(
-            path=self.path, version=version, text=self.text(), doubts=tuple(doubts)
+            path=self.path,
+            version=version,
+            text=text,
+            doubts=tuple(doubts),
+            former_path=next(filter(None, former), ""),
         )
 
     def _find_other_text(self, text: str) -> Cause | None:
@@ -476,6 +515,10 @@ class FileHistory:
 
 def _order(placed: PlacedEvent) -> float:
     return placed.order
+
+
+def _is_moved_away(event: FileEvent) -> bool:
+    return event.kind is EventKind.MOVE and event.is_absent
 
 
 def _without_copies(events: Iterable[PlacedEvent]) -> Iterator[PlacedEvent]:

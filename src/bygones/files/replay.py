@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bygones.files.diff import (
     LineChange,
@@ -230,7 +230,10 @@ class Replay:
             self._check_before(event)
             self._replay_edit(event)
         elif event.kind is EventKind.MOVE and self._current_text is not None:
-            self._append(event, VersionKind.COMMAND, self._text, is_exact=False)
+            text = None if event.is_absent else self._text
+            self._append(event, VersionKind.COMMAND, text, is_exact=False)
+        elif event.kind is EventKind.MOVE and not event.is_absent and self.versions:
+            self._add_unknown(event, VersionKind.COMMAND)  # of the other path
 
     def _check_before(self, event: FileEvent) -> bool:
         """Compare the recorded content before a change; return whether it is none."""
@@ -321,9 +324,7 @@ class Replay:
         elif event.is_new and event.hunks:
             text = _added_text(event.hunks)
             if text == base and self.versions[-1].place.call_id == event.place.call_id:
-                self._note(
-                    event, CheckSubject.PATCH, CheckResult.SAME
-                )  # moved by this command
+                self._confirm(event, CheckSubject.PATCH)  # moved by this command
                 return
             self._exists, self._is_current = False, True
             self._append(event, VersionKind.COMMAND, text, is_fresh=True)
@@ -346,7 +347,7 @@ class Replay:
             event.is_absent or event.text == self._text
         )
         if has_base and is_same:
-            self._note(event, CheckSubject.BACKUP, CheckResult.SAME)
+            self._confirm(event, CheckSubject.BACKUP)
             return
         if not has_base:
             self._check_before(event)
@@ -369,7 +370,7 @@ class Replay:
             self._note(event, subject, CheckResult.UNKNOWN)
             self._learn(event, text)
         elif is_absent is not self._exists and (is_absent or text == self._text):
-            self._note(event, subject, CheckResult.SAME)
+            self._confirm(event, subject)
         else:
             self._note(event, subject, CheckResult.DIFFERENT)
             self._add_outside(event, text)
@@ -412,6 +413,12 @@ class Replay:
         # Assume that the lines before and after the part are the same.
         changed = [*lines[:first], *seen, *lines[stop:]]
         self._add_outside(event, "\n".join(changed), is_exact=False)
+
+    def _confirm(self, event: FileEvent, subject: CheckSubject) -> None:
+        """Note that the whole content was seen; what was inferred is now recorded."""
+        self._note(event, subject, CheckResult.SAME)
+        if self.versions and not self.versions[-1].is_exact:
+            self.versions[-1] = structs.replace(self.versions[-1], is_exact=True)
 
     def _note(
         self, event: FileEvent, subject: CheckSubject, result: CheckResult

@@ -123,7 +123,7 @@ def _plan_file(
     path = target.path
     reason, disk = _refuse_path(Path(path), trusted), None
     if not reason and (target.version is None or not target.version.is_known):
-        reason = "its content before is not known"
+        reason = _explain_unknown(target)
     if not reason:
         try:
             disk = read_strictly(Path(path))
@@ -155,6 +155,11 @@ def _plan_file(
     return PlannedUndo(
         path=path, action=action, reason=reason, before=disk, after=after
     )
+
+
+def _explain_unknown(target: FileAt) -> str:
+    renamed = f"; it was renamed from {target.former_path}"
+    return f"its content before is not known{renamed if target.former_path else ''}"
 
 
 def _choose_text(

@@ -242,6 +242,9 @@ def _print_notes(files: Sequence[FileAt], *, is_tree: bool) -> None:
         sys.stderr.write(f"{path} did not exist at that time\n")
     elif not file.version.is_exact:
         sys.stderr.write("note: a part of the content is inferred\n")
+    if file.former_path:
+        former = sanitize_name(display_path(Path(file.former_path)))
+        sys.stderr.write(f"note: it was renamed later; its path was {former}\n")
     for doubt in file.doubts[-3:]:
         command = sanitize_line(doubt.command)[:100]
         sys.stderr.write(f"note: this command may have changed it since: {command}\n")

@@ -241,7 +241,9 @@ def _preview(plans: Sequence[PlannedUndo], console: Console) -> Iterator[str]:
         path = sanitize_name(plan.path)
         if not plan.is_change:
             if plan.action is UndoAction.SKIP:
-                yield console.style.warning(f"skipped: {path}: {plan.reason}")
+                yield console.style.warning(
+                    f"skipped: {path}: {sanitize_name(plan.reason)}"
+                )
             continue
         remark = f" ({plan.reason})" if plan.reason else ""
         yield console.style.heading(f"{plan.action}: {path}{remark}")
