@@ -38,6 +38,25 @@ def test_added_integration_is_removed_again(
     assert "removed" in capsys.readouterr().out
 
 
+def test_part_of_an_earlier_version_is_reported_and_updated(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["integrate", "claude", "--add"])
+    servers = home_dir / ".claude.json"
+    current = json.loads(servers.read_text())
+    old = {"command": "/old/python", "args": ["-m", "bygones", "mcp"]}
+    server = current["mcpServers"]["bygones"] | old
+    servers.write_text(json.dumps({"mcpServers": {"bygones": server}}))
+    capsys.readouterr()
+
+    main(["integrate", "claude"])
+    assert "outdated, would update  MCP server" in capsys.readouterr().out
+    main(["integrate", "claude", "--add"])
+
+    assert capsys.readouterr().out.startswith("updated  MCP server")
+    assert json.loads(servers.read_text()) == current
+
+
 def test_hub_of_a_project_is_removed_without_naming_it(
     home_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

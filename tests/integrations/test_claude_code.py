@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from bygones.errors import FileModifiedConcurrently, UnreadableFile
+from bygones.integrations import claude_code
 from bygones.integrations.claude_code import (
     ClaudePaths,
     PartState,
@@ -15,6 +17,7 @@ from bygones.integrations.claude_code import (
     claude_paths,
     plan_changes,
 )
+from bygones.integrations.plugin_versions import is_plugin_file
 
 PLUGIN = Path(__file__).resolve().parents[2] / "plugin"
 OWN = '{\n    "model": "opus",\n    "hooks": {\n        "Stop": []\n    }\n}\n'
@@ -188,6 +191,117 @@ def test_another_status_line_stays(places: ClaudePaths) -> None:
     ]
     take_away(places)
     assert json.loads(places.settings.read_text())["statusLine"]["command"] == "mine"
+
+
+def test_files_of_an_earlier_version_are_updated_and_removed(
+    places: ClaudePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(places)
+    current = files(tmp_path)
+    skill = places.skills / "recall" / "SKILL.md"
+    command = places.commands / "bygones" / "search.md"
+    earlier = b"an earlier version"
+    digests = frozenset([sha256(earlier).hexdigest()])
+    monkeypatch.setattr("bygones.integrations.plugin_versions._DIGESTS", digests)
+    skill.write_bytes(earlier)
+    command.write_text("edited")
+
+    changes = plan_changes(places, ["bygones"], removing=False, statusline=True)
+    states = {change.path: change.state for change in changes}
+    assert states[skill] is PartState.OUTDATED
+    assert states[command] is PartState.CONFLICT
+    apply_changes(changes)
+
+    assert command.read_text() == "edited"
+    command.write_bytes(current[command.relative_to(tmp_path).as_posix()])
+    assert files(tmp_path) == current
+    skill.write_bytes(earlier)
+    take_away(places)
+    assert files(tmp_path) == {}
+
+
+def test_every_file_of_the_plugin_is_in_the_list_of_versions(
+    places: ClaudePaths, tmp_path: Path
+) -> None:
+    add(places)
+
+    written = [path for path in tmp_path.rglob("*.md") if path.is_file()]
+
+    assert written
+    # If this fails, add the new digest to plugin_versions.py and keep the earlier ones.
+    assert [path for path in written if not is_plugin_file(path.read_bytes())] == []
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_entries_of_a_program_that_was_moved_are_updated(
+    places: ClaudePaths,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    indent: int | None,
+) -> None:
+    old = ["/old place/bin/python", "-m", "bygones"]
+    places.settings.parent.mkdir()
+    places.settings.write_text(OWN)
+    places.servers.write_text(SERVERS)
+    before = files(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.executable", old[0])
+        patch.setattr(claude_code, "__file__", "/old place/bygones/integrations/x.py")
+        apply_changes(
+            plan_changes(
+                places,
+                old,
+                removing=False,
+                statusline=True,
+                checkpoints=True,
+                recall_folder=tmp_path / "recall",
+            )
+        )
+    if indent:
+        for path in (places.settings, places.servers):
+            path.write_text(json.dumps(json.loads(path.read_text()), indent=indent))
+    text = places.settings.read_text().replace('"timeout": 10', '"timeout": 20')
+    places.settings.write_text(text)
+
+    changes = plan_changes(places, ["bygones"], removing=False, statusline=False)
+    outdated = [c.description for c in changes if c.state is PartState.OUTDATED]
+    assert len(outdated) == 11
+    apply_changes(changes)
+
+    settings = places.settings.read_text()
+    assert "old place" not in settings + places.servers.read_text()
+    assert settings.count('"timeout": 20') == 2
+    assert settings.count(f'{tmp_path / "recall"}\\"') == 5
+    group = json.loads(settings)["hooks"]["PreToolUse"][0]
+    assert Path(group["hooks"][0]["command"].split('"')[1]).is_file()
+    again = plan_changes(places, ["bygones"], removing=False, statusline=False)
+    assert {change.state for change in again} == {PartState.INSTALLED}
+    take_away(places)
+    if not indent:
+        assert files(tmp_path) == before
+    assert "bygones" not in places.settings.read_text() + places.servers.read_text()
+
+
+def test_edited_entries_are_not_replaced(places: ClaudePaths) -> None:
+    add(places)
+    servers = (
+        '{"mcpServers": {"bygones": {"command": "uvx", "args": ["bygones", "mcp"]}}}'
+    )
+    places.servers.write_text(servers)
+    hook = "nice bygones hook || true"
+    settings = places.settings.read_text().replace("bygones hook || true", hook)
+    places.settings.write_text(settings)
+
+    apply_changes(
+        plan_changes(
+            places, ["/new/python", "-m", "bygones"], removing=False, statusline=False
+        )
+    )
+
+    assert places.servers.read_text() == servers
+    after = json.loads(places.settings.read_text())
+    assert after["hooks"] == json.loads(settings)["hooks"]
+    assert after["statusLine"]["command"] == "/new/python -m bygones statusline"
 
 
 def test_modified_skill_stays(places: ClaudePaths) -> None:

@@ -3,16 +3,23 @@
 Changes are planned first and then applied. Nothing is written if one of the files
 cannot be read. A file is replaced atomically, and only if it has not changed since it
 was planned.
+
+Entries and files that an earlier version wrote are updated. Files are recognized by
+their content, entries by the command that they run; edited ones are not changed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from bygones.errors import FileModifiedConcurrently, UnreadableFile
 from bygones.integrations.json_edit import (
@@ -21,7 +28,9 @@ from bygones.integrations.json_edit import (
     append_item,
     parse_object,
     remove_owned,
+    replace_owned,
 )
+from bygones.integrations.plugin_versions import is_plugin_file
 from bygones.store.connect import fsync_folder
 
 _HOOK_EVENTS = ("SessionEnd", "PreCompact")
@@ -38,6 +47,23 @@ _RECALL_HOOKS = (
     ("PreToolUse", "Edit|MultiEdit|Write"),
 )
 _RECALL_SCRIPT = "recall_hook.py"
+_RECALL_FOLDER = re.compile(rb'recall_hook\.py\\" \\"([^"]+)\\" 2>/dev/null')
+"""The folder in a command of recall, in JSON."""
+_LAUNCHER = r'(?:bygones|(?:"[^"]+"|[^\s"]+) -m bygones)'
+_WRITTEN_COMMANDS = tuple(
+    map(
+        re.compile,
+        (
+            rf"{_LAUNCHER} mcp",
+            rf"{_LAUNCHER} hook \|\| true",
+            rf"{_LAUNCHER} statusline",
+            r'sh "[^"]+checkpoint\.sh" pre "[^"]+" 2>/dev/null \|\| true',
+            r'sh "[^"]+checkpoint\.sh" post "[^"]+" 2>/dev/null \|\| true',
+            r'"[^"]+" -I -S "[^"]+recall_hook\.py" "[^"]+" 2>/dev/null \|\| true',
+        ),
+    )
+)
+"""The commands that are written here; others were edited."""
 _OWN_NAME = "bygones"
 _TEAM_NAME = "bygones-team"
 
@@ -47,8 +73,13 @@ class PartState(StrEnum):
 
     MISSING = "missing"
     INSTALLED = "there"
+    OUTDATED = "outdated"
+    """An earlier version of Bygones wrote it, or one in another place."""
     CONFLICT = "taken"
     """There is something else in its place, which is not changed."""
+
+
+_OWN_STATES = (PartState.INSTALLED, PartState.OUTDATED)
 
 
 class ClaudePaths(NamedTuple):
@@ -106,21 +137,24 @@ def plan_changes(  # noqa: PLR0913 (most by name)
     """Return the changes that add or remove the integration; nothing is written.
 
     ``command`` starts Bygones. The status line and the hooks of checkpoints are added
-    on request, and always removed; so are the hooks of recall, which read a folder. A
-    file may occur several times: each change continues from the one before it.
+    on request, and always updated and removed; so are the hooks of recall, which read a
+    folder. A file may occur several times: each change continues from the one before it.
 
     Raises `UnreadableFile` if a file does not have the expected format.
     """
     pending: dict[Path, bytes | None] = {}
-    changes = [
-        _plan_json_edit(edit, paths, pending, removing=removing)
-        for edit in _json_edits(
-            command,
-            statusline=statusline or removing,
-            checkpoints=checkpoints or removing,
-            recall_folder=recall_folder or (Path() if removing else None),
-        )
-    ]
+    edits = _json_edits(
+        command,
+        statusline=statusline or removing,
+        checkpoints=checkpoints or removing,
+        recall=recall_folder is not None or removing,
+        recall_folder=recall_folder or _find_recall_folder(paths.settings),
+    )
+    changes: list[IntegrationChange] = []
+    for edit in edits:
+        change = _plan_json_edit(edit, paths, pending, removing=removing)
+        if edit.is_requested or change.state in _OWN_STATES:
+            changes.append(change)
     return changes + [
         _plan_copy(source, target, removing=removing)
         for source, target in _plugin_files(paths)
@@ -137,6 +171,8 @@ class _JsonEdit(NamedTuple):
     is_list_item: bool = False
     owner: Callable[[object], bool] | None = None
     """Whether an item is this one; by default, whether it is any of ours."""
+    is_requested: bool = True
+    """Whether it is added; otherwise it is only updated."""
 
 
 def plan_project_changes(
@@ -188,11 +224,12 @@ def _json_edits(
     *,
     statusline: bool,
     checkpoints: bool,
-    recall_folder: Path | None,
+    recall: bool,
+    recall_folder: Path,
 ) -> Iterator[_JsonEdit]:
     server = {"type": "stdio", "command": command[0], "args": [*command[1:], "mcp"]}
     yield _JsonEdit("MCP server", "servers", ("mcpServers", _OWN_NAME), server)
-    shell = " ".join(f'"{word}"' if " " in word else word for word in command)
+    shell = _join_words(*command)
     hook = {"type": "command", "command": f"{shell} hook || true", "timeout": 10}
     for event in _HOOK_EVENTS:
         description = f"import hook ({event})"
@@ -200,39 +237,56 @@ def _json_edits(
         yield _JsonEdit(
             description, "settings", ("hooks", event), value, is_list_item=True
         )
-    if checkpoints:
-        script = Path(__file__).with_name(_CHECKPOINT_SCRIPT)
-        for event, argument, matcher in _CHECKPOINT_HOOKS:
-            text = f'sh "{script}" {argument} "{sys.executable}" 2>/dev/null || true'
-            own = {"type": "command", "command": text, "timeout": 5}
-            yield _JsonEdit(
-                f"checkpoint hook ({event})",
-                "settings",
-                ("hooks", event),
-                {"matcher": matcher, "hooks": [own]},
-                is_list_item=True,
-            )
-    if recall_folder is not None:
-        yield from _recall_edits(recall_folder)
-    if statusline:
-        line = {"type": "command", "command": f"{shell} statusline"}
-        yield _JsonEdit("status line", "settings", ("statusLine",), line)
+    yield from _checkpoint_edits(is_requested=checkpoints)
+    yield from _recall_edits(recall_folder, is_requested=recall)
+    line = {"type": "command", "command": f"{shell} statusline"}
+    yield _JsonEdit(
+        "status line", "settings", ("statusLine",), line, is_requested=statusline
+    )
 
 
-def _recall_edits(folder: Path) -> Iterator[_JsonEdit]:
+def _checkpoint_edits(*, is_requested: bool) -> Iterator[_JsonEdit]:
+    script = Path(__file__).with_name(_CHECKPOINT_SCRIPT)
+    for event, argument, matcher in _CHECKPOINT_HOOKS:
+        text = f'sh "{script}" {argument} "{sys.executable}" 2>/dev/null || true'
+        own = {"type": "command", "command": text, "timeout": 5}
+        yield _JsonEdit(
+            f"checkpoint hook ({event})",
+            "settings",
+            ("hooks", event),
+            {"matcher": matcher, "hooks": [own]},
+            is_list_item=True,
+            is_requested=is_requested,
+        )
+
+
+def _recall_edits(folder: Path, *, is_requested: bool) -> Iterator[_JsonEdit]:
     script = Path(__file__).with_name(_RECALL_SCRIPT)
     for event, matcher in _RECALL_HOOKS:
         text = f'"{sys.executable}" -I -S "{script}" "{folder}" 2>/dev/null || true'
         own = {"type": "command", "command": text, "timeout": 2}
-        value = {"matcher": matcher, "hooks": [own]}
         yield _JsonEdit(
             f"recall hook ({event})",
             "settings",
             ("hooks", event),
-            value,
+            {"matcher": matcher, "hooks": [own]},
             is_list_item=True,
             owner=_is_recall_hook,
+            is_requested=is_requested,
         )
+
+
+def _join_words(*words: object) -> str:
+    return " ".join(f'"{word}"' if " " in f"{word}" else f"{word}" for word in words)
+
+
+def _find_recall_folder(settings: Path) -> Path:
+    """Return the folder that the installed hooks of recall read, if there are any."""
+    found = _RECALL_FOLDER.search(_read_file(settings) or b"")
+    try:
+        return Path(msgspec.json.decode(b'"%b"' % found[1]) if found else "")
+    except (msgspec.DecodeError, UnicodeError):
+        return Path()
 
 
 def _is_recall_hook(value: object) -> bool:
@@ -270,7 +324,9 @@ def _apply_json_edit(
 ) -> str:
     if removing:
         return remove_owned(text, edit.path, edit.owner or _is_ours)
-    if state is not PartState.MISSING:
+    if state is PartState.OUTDATED:
+        return replace_owned(text, edit.path, partial(_update, edit))
+    if state is not PartState.MISSING or not edit.is_requested:
         return text
     return (append_item if edit.is_list_item else add_member)(
         text, edit.path, edit.value
@@ -281,14 +337,52 @@ def _edit_state(text: str, edit: _JsonEdit) -> PartState:
     value: object = parse_object(text)
     for key in edit.path:
         value = value.get(key) if isinstance(value, dict) else None
-    if edit.is_list_item:
-        items = value if isinstance(value, list) else []
-        is_installed = any(map(edit.owner or _is_ours, items))
-        return PartState.INSTALLED if is_installed else PartState.MISSING
-    if value is None:
-        return PartState.MISSING
     is_own = edit.owner or _is_ours
-    return PartState.INSTALLED if is_own(value) else PartState.CONFLICT
+    if edit.is_list_item:
+        own = (
+            [item for item in value if is_own(item)] if isinstance(value, list) else []
+        )
+    else:
+        own = [value] if is_own(value) else []
+    if any(_update(edit, item) != item for item in own):
+        return PartState.OUTDATED
+    if own:
+        return PartState.INSTALLED
+    is_free = value is None or edit.is_list_item
+    return PartState.MISSING if is_free else PartState.CONFLICT
+
+
+def _update(edit: _JsonEdit, value: object) -> object:
+    """Return an entry with the current command if it was written here.
+
+    What else is in it stays: a user may have changed the timeout, for example.
+    """
+    if not (edit.owner or _is_ours)(value):
+        return value
+    match value, edit.value:
+        case (
+            {"hooks": [{"command": str(old), **hook}], **rest},
+            {"hooks": [{"command": str(new)}]},
+        ) if _is_same_command(old, new):
+            return {**rest, "hooks": [{**hook, "command": new}]}
+        case (
+            {"command": str(old), "args": list(old_args), **rest},
+            {"command": str(new), "args": list(args)},
+        ) if _is_same_command(_join_words(old, *old_args), _join_words(new, *args)):
+            return {**rest, "command": new, "args": args}
+        case (
+            {"command": str(old), **rest},
+            {"command": str(new)},
+        ) if _is_same_command(old, new):
+            return {**rest, "command": new}
+        case _:
+            return value
+
+
+def _is_same_command(old: str, new: str) -> bool:
+    return any(
+        form.fullmatch(old) and form.fullmatch(new) for form in _WRITTEN_COMMANDS
+    )
 
 
 def _is_ours(value: object) -> bool:
@@ -328,12 +422,15 @@ def _plan_copy(source: Path, target: Path, *, removing: bool) -> IntegrationChan
         description = f"/{_OWN_NAME}:{source.stem}"
     if before is None:
         state = PartState.MISSING
+    elif before == content:
+        state = PartState.INSTALLED
     else:
-        state = PartState.INSTALLED if before == content else PartState.CONFLICT
+        is_own = is_plugin_file(before)
+        state = PartState.OUTDATED if is_own else PartState.CONFLICT
     after = before
-    if removing and state is PartState.INSTALLED:
+    if removing and state in _OWN_STATES:
         after = None
-    elif not removing and state is PartState.MISSING:
+    elif not removing and state is not PartState.CONFLICT:
         after = content
     return IntegrationChange(description, target, state, before, after)
 

@@ -117,6 +117,40 @@ def remove_owned(
     return text
 
 
+def replace_owned(
+    text: str, path: Sequence[str], update: Callable[[object], object]
+) -> str:
+    """Replace a member, or the items of a list, by what ``update`` returns for them.
+
+    Only the parts that differ are written, so that the formatting stays.
+    """
+    parse_object(text)
+    at = _find_value(text, path)
+    if at is None:
+        return text
+    offsets = [at]
+    if text[at] == "[":
+        offsets = [part.value_start for part in _container_parts(text, at)]
+    for offset in reversed(offsets):
+        text = _replace_value(text, offset, update(_decode_value(text, offset)))
+    return text
+
+
+def _replace_value(text: str, offset: int, value: object) -> str:
+    if _decode_value(text, offset) == value:
+        return text
+    parts = _container_parts(text, offset) if text[offset] in "{[" else []
+    if isinstance(value, dict) and value.keys() == {part.key for part in parts}:
+        values = [value[part.key] for part in parts]
+    elif isinstance(value, list) and text[offset] == "[" and len(value) == len(parts):
+        values = value
+    else:
+        return text[:offset] + _to_json(value) + text[_value_end(text, offset) :]
+    for part, new in reversed([*zip(parts, values, strict=True)]):
+        text = _replace_value(text, part.value_start, new)
+    return text
+
+
 def _remove_member(text: str, path: Sequence[str], *, is_rewritten: bool) -> str:
     """Remove a member, and the objects that were created for it."""
     parent = _find_value(text, path[:-1])

@@ -342,7 +342,7 @@ class IntegrationObject(JsonObject, frozen=True, kw_only=True, tag="integration"
     path: str
     """The file that it belongs in."""
     state: str
-    """`missing`, `there`, or `taken` by something else, which is not changed."""
+    """`missing`, `there`, `outdated`, or `taken` by something else, which stays."""
     is_needed: bool
     """Whether adding or removing it changes the file."""
     is_done: bool

@@ -31,9 +31,11 @@ from bygones.team.connection import parse_hub_url
 _STATE_TEXTS = {
     (False, PartState.MISSING): "would add",
     (False, PartState.INSTALLED): "installed",
-    (False, PartState.CONFLICT): "skipped: another program has set this",
+    (False, PartState.OUTDATED): "outdated, would update",
+    (False, PartState.CONFLICT): "skipped: not added by Bygones, or edited since",
     (True, PartState.MISSING): "not installed",
     (True, PartState.INSTALLED): "would remove",
+    (True, PartState.OUTDATED): "would remove",
     (True, PartState.CONFLICT): "kept: not added by Bygones, or edited since",
 }
 
@@ -110,8 +112,8 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     bygones integrate claude --remove --yes
     bygones integrate claude --scope project --hub URL --add
 
-    Without --add, the changes are only listed. --remove restores your files byte for
-    byte. If one of them is invalid, none is changed.
+    Without --add, the changes are only listed. --add also updates outdated parts. --remove
+    restores your files byte for byte. If one of them is invalid, none is changed.
 
     Checkpoints are for `blame`, `cat`, `diff` and `undo`: around each shell command, the
     new contents of files that git reports as changed or Claude edited are stored, up to 1 MiB
@@ -164,7 +166,9 @@ def _plan_for_project(hub: str, *, removing: bool) -> list[IntegrationChange]:
 
 def _apply_and_print(changes: Sequence[IntegrationChange], *, removing: bool) -> None:
     for change in apply_changes(changes):
-        print_change("removed" if removing else "added", change)
+        is_update = change.state is PartState.OUTDATED
+        added = "updated" if is_update else "added"
+        print_change("removed" if removing else added, change)
     if not any(change.is_needed for change in changes):
         print_planned_changes(
             [c for c in changes if c.state is not PartState.CONFLICT], removing=removing
