@@ -15,6 +15,7 @@ from tests.build import (
     prompt,
     reply,
     session_id,
+    thinking,
     thread,
     tool_result,
     tool_use,
@@ -236,6 +237,73 @@ def test_every_cited_record_leads_to_its_text(client: ToolClient) -> None:
                 "read", session=session, at=f"#{record}", detail="full"
             )
             assert word in "\n".join(read.splitlines()[:8]).lower()
+
+
+LONG = "nothing special happened here\n" * 2_000
+HIDDEN_PLACES = {
+    "thinking": [
+        reply("I look.", message_id="m1"),
+        reply([thinking("Maybe the ocelot did it.")], message_id="m1"),
+    ],
+    "content of a file": [
+        reply([tool_use("Write", file_path="/a.py", content=f"ocelot = 1\n{LONG}")]),
+    ],
+    "description of a command": [
+        reply([tool_use("Bash", command="ls", description="Look for the ocelot")]),
+    ],
+    "result": [
+        reply([tool_use("Bash", command="cat log")]),
+        tool_result("toolu_1", f"the ocelot ran\n{LONG}"),
+    ],
+    "end of a failed result": [
+        reply([tool_use("Bash", command="make")]),
+        tool_result("toolu_1", f"{LONG}the ocelot broke", is_error=True),
+    ],
+    "result after a long reply": [
+        reply(LONG, message_id="m1"),
+        reply([tool_use("Bash", command="cat log")], message_id="m1"),
+        tool_result("toolu_1", "the ocelot ran"),
+    ],
+    "text after a long reply": [
+        reply(LONG, message_id="m1"),
+        reply("It was the ocelot.", message_id="m1"),
+    ],
+}
+
+
+@pytest.mark.parametrize("place", HIDDEN_PLACES)
+def test_read_of_a_cited_record_shows_what_was_found(
+    client: ToolClient, place: str
+) -> None:
+    records = thread(prompt("What happened?"), *HIDDEN_PLACES[place], reply("Done."))
+    client.home.session(session_id(5), records)
+    client.sandbox.ingest()
+    found = body(client.ask("search", query="ocelot"))
+    (name,) = re.findall(r"  (#\S+) .*ocelot", found)
+
+    for detail in ("talk", "calls"):
+        answer = client.ask("read", session=session_id(5), at=name, detail=detail)
+        assert "ocelot" in body(answer)
+        whole = client.read_all("read", session=session_id(5), at=name, detail=detail)
+        assert whole.endswith("Claude: Done.\n")
+
+
+@pytest.mark.parametrize("text", [f"{LONG}An ocelot!\n{LONG}", "x " * 9_000 + "ocelot"])
+def test_read_starts_at_the_words_in_a_long_record(
+    client: ToolClient, text: str
+) -> None:
+    client.home.session(session_id(5), thread(prompt(text), reply("Done.")))
+    client.sandbox.ingest()
+    (name,) = re.findall(r"  (#\S+) ", body(client.ask("search", query="ocelot")))
+    given = {"session": session_id(5), "at": name, "find": "ocelot"}
+
+    answer = client.ask("read", max_bytes=1000, **given)
+
+    assert "ocelot" in body(answer)
+    parts = client.read_all("read", max_bytes=1000, **given)
+    assert parts == client.read_all("read", max_bytes=1000, **given)
+    assert parts.count("ocelot") == 1
+    assert parts.endswith("Claude: Done.\n")
 
 
 @pytest.mark.parametrize("prefix", ["message-number-", "msg_", "edge_case_number_"])

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+import msgspec
 
 from bygones.archive import Archive
 from bygones.mcp.quoting import (
@@ -29,7 +35,7 @@ from bygones.render.text.primitives import (
     truncate_line,
 )
 from bygones.render.text.session import MessageLayout, TextSystemMessages
-from bygones.render.tool_detail import render_input, render_result
+from bygones.render.tool_detail import output_text, render_input, render_result
 from bygones.render.tool_line import ToolCallFormatter, render_tool_line
 
 _OWN_TOOL = "bygones__"
@@ -57,19 +63,95 @@ class _IndependentCallLines(ToolCallFormatter):
         return ""
 
 
+class _MessagePart(NamedTuple):
+    """Rows of a message: a text, thinking or a call."""
+
+    rows: list[str]
+    is_cited: bool = False
+
+
+_LEAD_CHARS = 400
+"""What is quoted before the words that a reader looks for."""
+_NEAR_CHARS = 200
+"""Words within this distance belong together."""
+_HEAD_CHARS = 1_000
+_END_CHARS = 1_200
+"""What is quoted of a long input or result of a cited call."""
+_ROW_PREFIX = re.compile(r"(?:[|~] | {4}[>|] )?")
+
+
+class CitedRecord:
+    """A record that is quoted with thinking, input and result.
+
+    A long one is quoted from the words on that a reader looks for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        find_words: Callable[[str], Sequence[tuple[int, int]]],
+        max_chars_before: int,
+    ) -> None:
+        self._prefix = name.removeprefix("#")
+        self._find_words = find_words
+        self._max_chars_before = max_chars_before
+
+    def records_in(self, message: Message) -> frozenset[RecordId]:
+        """Return the records of a message that are cited."""
+        if not self._prefix:
+            return frozenset()
+        return frozenset(
+            id_ for id_ in message.record_ids if id_.startswith(self._prefix)
+        )
+
+    def cut_rows(self, rows: Sequence[str], skipped: int) -> list[str]:
+        """Return rows without the first ones, and without what is far before the words."""
+        text = "\n".join(rows[skipped:])
+        best = self._best_start(text)
+        if best > self._max_chars_before:
+            start = max(best - _LEAD_CHARS, 0)
+            line = text.rfind("\n", 0, start) + 1
+            skipped += text.count("\n", 0, line)
+            prefix = _ROW_PREFIX.match(text, line)
+            if start - line > _LEAD_CHARS and prefix:  # a long line
+                text = f"{prefix[0]}…{text[start:]}"
+            else:
+                text = text[line:]
+        left_out = pluralize(skipped, "line")
+        note = [f"  ({left_out} of this message before)"] if skipped else []
+        return [*note, *text.split("\n")]
+
+    def _best_start(self, text: str) -> int:
+        """Return where most different words are close together, the first such place."""
+        spans = self._find_words(text)
+        best = (0, 0)
+        last = 0
+        inside: Counter[str] = Counter()
+        for start, end in spans:
+            inside[text[start:end].casefold()] += 1
+            while spans[last][0] < start - _NEAR_CHARS:
+                word = text[slice(*spans[last])].casefold()
+                inside[word] -= 1
+                inside += Counter()  # drop words that are gone
+                last += 1
+            best = max(best, (len(inside), -spans[last][0]))
+        return -best[1]
+
+
 class MessageRows:
     """The messages of a branch or agent run as rows."""
 
     def __init__(
-        self, session: Session, sequence: MessageSequence, detail: str
+        self,
+        session: Session,
+        sequence: MessageSequence,
+        detail: str,
+        cited_record: CitedRecord | None = None,
     ) -> None:
         self._sequence = sequence
         self._call_line_renderer = _IndependentCallLines(session.project)
         self._detail = detail
-        layout = MessageLayout(
-            max_width=None, text_parser=parse_user_text, is_full=detail == "full"
-        )
-        self._notice_renderer = TextSystemMessages(layout)
+        self._cited_record = cited_record
 
     def rows(self, start: int) -> Iterator[QuotedRow]:
         """Yield rows from a message on; messages without text are skipped."""
@@ -80,10 +162,16 @@ class MessageRows:
 
     def _message_text(self, number: int) -> str:
         message = self._sequence.messages[number]
-        speaker, parts = self._speaker_and_parts(message)
-        rows = [row for part in parts for row in part]
+        cited_record = self._cited_record
+        cited = cited_record.records_in(message) if cited_record else frozenset()
+        speaker, parts = self._speaker_and_parts(message, cited)
+        rows = [row for part in parts for row in part.rows]
         if not rows:
             return ""
+        if cited_record is not None and cited:
+            before = takewhile(lambda part: not (part.is_cited and part.rows), parts)
+            skipped = sum(len(part.rows) for part in before)
+            rows = cited_record.cut_rows(rows, skipped if skipped < len(rows) else 0)
         name = f"#{self._sequence.names.name_of(number)}"
         head = " ".join(filter(None, [name, self._time_label(number), speaker]))
         if len(rows) == 1 and rows[0].startswith(_SAID_PREFIX):
@@ -99,9 +187,11 @@ class MessageRows:
         is_same_day = previous is not None and previous.date() == time.date()
         return f"{time:%H:%M}" if is_same_day else f"{time:%Y-%m-%d %H:%M}"
 
-    def _speaker_and_parts(self, message: Message) -> tuple[str, list[list[str]]]:
+    def _speaker_and_parts(
+        self, message: Message, cited: frozenset[RecordId]
+    ) -> tuple[str, list[_MessagePart]]:
         if message.role is Role.ASSISTANT:
-            return "Claude", list(self._reply_parts(message))
+            return "Claude", list(self._reply_parts(message, cited))
         if message.is_prompt:
             speaker = "prompt"
             if message.origin is Origin.CALLER:
@@ -114,39 +204,94 @@ class MessageRows:
                 if not isinstance(b, TextBlock)
             ]
             notes = [f"  {note}" for note in notes if note]
-            return speaker, [
-                _prefix_lines(prompt_text(message, parse_user_text), _SAID_PREFIX),
-                notes,
-            ]
-        if self._detail == "talk" and message.compaction is None:
+            said = _prefix_lines(prompt_text(message, parse_user_text), _SAID_PREFIX)
+            return speaker, [_MessagePart(said), _MessagePart(notes)]
+        if self._detail == "talk" and message.compaction is None and not cited:
             return "", []
-        lines = (plain_text(row) for row in self._notice_renderer.render(message))
+        layout = MessageLayout(
+            max_width=None,
+            text_parser=parse_user_text,
+            is_full=self._detail == "full" or bool(cited),
+        )
+        lines = map(plain_text, TextSystemMessages(layout).render(message))
         text = "\n".join(lines)
-        return str(message.origin or "notice"), [_prefix_lines(text, _SAID_PREFIX)]
+        said = _prefix_lines(text, _SAID_PREFIX)
+        return str(message.origin or "notice"), [_MessagePart(said)]
 
-    def _reply_parts(self, message: Message) -> Iterator[list[str]]:
-        for block in message.blocks:
-            if isinstance(block, TextBlock):
-                yield _prefix_lines(block.text or "", _SAID_PREFIX)
-            elif isinstance(block, ThinkingBlock) and self._detail == "full":
-                yield _prefix_lines(block.thinking or "", _THOUGHT_PREFIX)
-        if self._detail != "talk":
-            for call in message.tool_calls:
-                yield list(self._call_lines(call))
+    def _reply_parts(
+        self, message: Message, cited: frozenset[RecordId]
+    ) -> Iterator[_MessagePart]:
+        for ref in message.record_refs:
+            is_cited = ref.record_id in cited
+            blocks = message.loader.load_blocks(ref.position)
+            for at in ref.block_indexes:
+                block = blocks[at] if at < len(blocks) else None
+                if isinstance(block, TextBlock):
+                    yield _MessagePart(
+                        _prefix_lines(block.text or "", _SAID_PREFIX), is_cited
+                    )
+                elif isinstance(block, ThinkingBlock) and (
+                    is_cited or self._detail == "full"
+                ):
+                    thought = _prefix_lines(block.thinking or "", _THOUGHT_PREFIX)
+                    yield _MessagePart(thought, is_cited)
+        for call in message.tool_calls:
+            is_cited = not cited.isdisjoint(_call_record_ids(call))
+            if is_cited or self._detail != "talk":
+                yield _MessagePart(
+                    list(self._call_lines(call, is_cited=is_cited)), is_cited
+                )
 
-    def _call_lines(self, call: ToolCall) -> Iterator[str]:
+    def _call_lines(self, call: ToolCall, *, is_cited: bool) -> Iterator[str]:
         for row in render_tool_line(self._call_line_renderer.format_call(call), None):
             yield plain_text(row)
-        if self._detail == "full":
-            if is_own_tool(call.name):
-                yield "    (quoted history omitted)"
-            else:
-                yield from (f"    > {span.text}" for span in render_input(call))
-                yield from (f"    | {span.text}" for span in render_result(call))
+        is_full = self._detail == "full"
+        if is_own_tool(call.name) and (is_full or is_cited):
+            yield "    (quoted history omitted)"
+        elif is_full:
+            yield from (f"    > {span.text}" for span in render_input(call))
+            yield from (f"    | {span.text}" for span in render_result(call))
+        elif is_cited:
+            yield from _indented(_input_fields(call), "> ")
+            yield from _indented(_shorten_middle(output_text(call)), "| ")
         for run in call.agents:
             if run.kind.is_shown:
                 facts = ", ".join(filter(None, agent_facts(run)))
                 yield f"    agent {sanitize_line(run.id)}: {sanitize_line(facts)}"
+
+
+def _input_fields(call: ToolCall) -> str:
+    """Return what a call was given, as search knows it: a diff may not contain that."""
+    fields = call.input
+    return "\n".join(
+        f"{name}: {value if name == 'command' else _shorten_middle(value)}"
+        if isinstance(value, str)
+        else f"{name}: {_shorten_middle(msgspec.json.encode(value).decode())}"
+        for name, value in fields.items()
+    )
+
+
+def _indented(text: str, prefix: str) -> list[str]:
+    return _prefix_lines(text.rstrip("\n"), f"    {prefix}")
+
+
+def _shorten_middle(text: str) -> str:
+    """Return a text without its middle, if it is long.
+
+    Search finds the start of inputs and results, and the end of failed results.
+    """
+    left_out = len(text) - _HEAD_CHARS - _END_CHARS
+    if left_out <= 0:
+        return text
+    note = f"… ({left_out:,} characters omitted; detail full has them) …"
+    return f"{text[:_HEAD_CHARS]}{note}{text[-_END_CHARS:]}"
+
+
+def _call_record_ids(call: ToolCall) -> Iterator[RecordId]:
+    yield call.record_id
+    yield from (ref.record_id for ref in call.attached_refs)
+    if call.result_record_id is not None:
+        yield call.result_record_id
 
 
 _OUTLINE_PROMPT_CHARS = 160

@@ -154,11 +154,20 @@ class ReadArguments(
             description="The id of an agent run, to read it instead of the session.",
         ),
     ] = ""
+    find: Annotated[
+        str,
+        Meta(
+            max_length=2_000,
+            description="The query that found the record, to start where its words"
+            " are in a long record.",
+        ),
+    ] = ""
     detail: Annotated[
         Literal["talk", "calls", "full"],
         Meta(
             description="talk: prompts and replies; calls: also one line per tool call;"
-            " full: also thinking, inputs and outputs. Lines that start with | are"
+            " full: also thinking, inputs and outputs. A record given by `at` is shown"
+            " with these in any case, shortened. Lines that start with | are"
             " text, those with ~ are thinking."
         ),
     ] = "calls"
@@ -417,9 +426,14 @@ class ToolService:
                 raise InvalidCursor(arguments.cursor) from error
             if cursor is None:
                 start = max(0, start - arguments.before)
-            from bygones.mcp.rows import MessageRows
+            from bygones.mcp.rows import CitedRecord, MessageRows
 
-            rows = MessageRows(session, sequence, arguments.detail).rows(start)
+            cited_record = CitedRecord(
+                arguments.at,
+                self._word_finder(archive, session, arguments.find),
+                max_chars_before=arguments.max_bytes // 3,
+            )
+            rows = MessageRows(session, sequence, arguments.detail, cited_record)
             count = len(sequence.messages)
             place = "no messages"
             if count:
@@ -431,7 +445,20 @@ class ToolService:
             else:
                 where = f"abandoned branch {sequence.branch + 1}"
             head = f"Bygones: {place}, {where}."
-            return self._answer_rows(head, rows, cursor, arguments)
+            return self._answer_rows(head, rows.rows(start), cursor, arguments)
+
+    def _word_finder(
+        self, archive: Archive, session: Session, text: str
+    ) -> Callable[[str], Sequence[tuple[int, int]]]:
+        """Return a function that finds the words of a query in a text."""
+        if not text.strip():
+            return lambda _: ()
+        from bygones.query.parser import parse_query
+
+        caller = self._caller
+        query = parse_query(text, now=caller.clock(), zone=caller.zone)
+        positions = archive.match_positions(query, session.id)
+        return lambda text: archive.find_words(text, positions)
 
     def _load_session(self, archive: Archive, name: str) -> Session:
         session = archive.session(name.removeprefix("#"))

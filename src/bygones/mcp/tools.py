@@ -97,7 +97,7 @@ TOOLS = (
         "Read a session",
         "Quote an earlier session: what the user asked, what Claude replied, and one"
         " line per tool call. Start at a #record from search or outline, or at a turn;"
-        " `before` starts some messages earlier.",
+        " `before` starts some messages earlier, `find` at the words of a query.",
         ReadArguments,
         ToolService.read,
     ),
