@@ -78,6 +78,27 @@ def test_undo_restores_and_deletes_and_can_be_undone(
     assert (project / "new.py").read_text("utf-8") == "new\n"
 
 
+def test_a_deleted_program_can_be_run_after_the_undo_is_undone(project: Path) -> None:
+    (project / "new.py").chmod(0o755)
+    assert undo("last:2", "new.py", "--yes") == ExitCode.SUCCESS
+    for _ in range(3):
+        assert undo("--undo", "--yes") == ExitCode.SUCCESS
+    assert (project / "new.py").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_file_in_a_read_only_folder_is_skipped_and_others_are_undone(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Root may write to any folder.
+    outside = project.parent
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != outside)
+
+    assert undo("last:2", "../outside.py", "app.py", "--yes") == ExitCode.FAILURE
+    assert (project / "app.py").read_text("utf-8") == ONE
+    assert (outside / "outside.py").read_text("utf-8") == "b\n"
+    assert "its folder is read-only" in capsys.readouterr().out
+
+
 def test_a_named_file_outside_of_the_project_is_undone(project: Path) -> None:
     assert undo("last:2", "../outside.py", "--yes") == ExitCode.SUCCESS
     assert (project.parent / "outside.py").read_text("utf-8") == "a\n"
@@ -448,9 +469,11 @@ def test_undo_before_a_rename_restores_the_former_path(
     home_dir: Path, turn: int, text: str
 ) -> None:
     folder = rename_in_second_turn(home_dir, "git mv old.py new.py")
+    (folder / "new.py").chmod(0o755)
 
     assert undo(f"last:{turn}", "--yes") == ExitCode.SUCCESS
     assert (folder / "old.py").read_text("utf-8") == text
+    assert (folder / "old.py").stat().st_mode & 0o777 == 0o755
     assert not (folder / "new.py").exists()
     assert undo("--undo", "--yes") == ExitCode.SUCCESS
     assert not (folder / "old.py").exists()

@@ -7,6 +7,7 @@ that the user named, are changed, and no link is followed.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -45,6 +46,8 @@ class PlannedUndo(Struct, frozen=True, kw_only=True):
     before: bytes | None = None
     """The content on disk; none if there is no file."""
     after: bytes | None = None
+    mode: int | None = None
+    """The permissions of a file that is created; none if they are not known."""
 
     @property
     def is_change(self) -> bool:
@@ -59,6 +62,8 @@ class UndoEntry(Struct, frozen=True, kw_only=True):
     after: bytes | None
     real_folder: str = ""
     """Its folder without links; "" in entries of older versions."""
+    mode: int | None = None
+    """Its permissions, with which it is created again after it was deleted."""
 
 
 class UndoRecord(Struct, frozen=True, kw_only=True):
@@ -90,6 +95,9 @@ def plan_undo(
     and is still there is undone, and nothing that came later is overwritten.
     """
     plans = []
+    targets = list(targets)
+    # A file that was renamed has its permissions at the new path.
+    modes = {t.former_path: read_mode(t.path) for t in targets if t.former_path}
     for target in targets:
         after = current.get(path_key(target.path))
         plan = _plan_file(
@@ -97,8 +105,21 @@ def plan_undo(
         )
         if is_abandoned and plan.can_force:
             plan = _keep_later_changes(plan, target, after)
+        if plan.action is UndoAction.CREATE:
+            plan = structs.replace(plan, mode=modes.get(plan.path))
+        if plan.is_change and not _is_folder_writable(Path(plan.path)):
+            plan = PlannedUndo(
+                path=plan.path,
+                action=UndoAction.SKIP,
+                reason="its folder is read-only",
+            )
         plans.append(plan)
     return plans
+
+
+def _is_folder_writable(path: Path) -> bool:
+    folder = next(folder for folder in path.parents if folder.exists())
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _keep_later_changes(
@@ -298,7 +319,16 @@ def _plan_entry(entry: UndoEntry, *, force: bool) -> PlannedUndo:
         can_force=action is UndoAction.SKIP,
         before=disk,
         after=entry.before,
+        mode=entry.mode,
     )
+
+
+def read_mode(path: str) -> int | None:
+    """Return the permissions of a file; none if there is none."""
+    try:
+        return stat.S_IMODE(os.lstat(path).st_mode)
+    except OSError:
+        return None
 
 
 def real_folder(path: str) -> str:

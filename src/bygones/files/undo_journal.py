@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -23,6 +22,7 @@ from bygones.files.undo import (
     UndoEntry,
     UndoRecord,
     plan_entries,
+    read_mode,
     read_strictly,
     real_folder,
 )
@@ -79,6 +79,7 @@ class UndoStore:
                     before=plan.before,
                     after=plan.after,
                     real_folder=real_folder(plan.path),
+                    mode=read_mode(plan.path) if plan.before is not None else plan.mode,
                 )
                 for plan in plans
                 if plan.is_change
@@ -94,7 +95,7 @@ class UndoStore:
         done = 0
         try:
             for entry in record.entries:
-                _replace(Path(entry.path), entry.before, entry.after, record.id)
+                _replace(entry, entry.before, entry.after, record.id)
                 done += 1
         except BaseException as error:
             # A file that another program changed was not changed by this.
@@ -201,7 +202,7 @@ def _restore(entry: UndoEntry, undo_id: str, *, is_forward: bool = False) -> boo
     try:
         disk = read_strictly(path)
         if disk == other != wanted:
-            _replace(path, other, wanted, undo_id)
+            _replace(entry, other, wanted, undo_id)
             return True
     except (OSError, PathUnusable, FileModifiedConcurrently):
         return False
@@ -220,25 +221,25 @@ def _temporary_path(path: Path, undo_id: str) -> Path:
 
 
 def _replace(
-    path: Path, before: bytes | None, after: bytes | None, undo_id: str
+    entry: UndoEntry, before: bytes | None, after: bytes | None, undo_id: str
 ) -> None:
     """Replace the content of a file by another one, atomically."""
+    path = Path(entry.path)
     try:
         if read_strictly(path) != before:
             raise FileModifiedConcurrently(path)
         if after is None:
             path.unlink()
         else:
-            _write(path, after, undo_id, is_new=before is None)
+            mode = entry.mode if before is None else read_mode(entry.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, after, undo_id, 0o644 if mode is None else mode)
         fsync_folder(path.parent)
     except OSError as error:
         raise PathUnusable(f"{path}: {error.strerror or error}") from error
 
 
-def _write(path: Path, raw: bytes, undo_id: str, *, is_new: bool) -> None:
-    mode = 0o644 if is_new else stat.S_IMODE(path.lstat().st_mode)
-    if is_new:
-        path.parent.mkdir(parents=True, exist_ok=True)
+def _write(path: Path, raw: bytes, undo_id: str, mode: int) -> None:
     temporary = _temporary_path(path, undo_id)
     try:
         _create_file(temporary, raw, mode)
