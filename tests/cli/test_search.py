@@ -194,6 +194,25 @@ def test_a_hit_in_an_agent_of_an_old_version_is_shown_there(
     assert "I will look for a pelican first" in capsys.readouterr().out
 
 
+def test_a_hit_in_an_agent_without_a_known_call_is_shown_in_its_run(
+    capsys: pytest.CaptureFixture[str], sample_home: Home
+) -> None:
+    log = "nothing happened\n" * 2_000
+    sample_home.session(session_id(8), thread(prompt("Look around"), reply("Done")))
+    records = thread(
+        prompt("Find birds"),
+        reply([tool_use("Bash", command="find birds")]),
+        tool_result("toolu_1", f"{log}panic: a pelican was seen", is_error=True),
+        reply("All seen"),
+    )
+    sample_home.agent(session_id(8), "a1b2c3d", records, meta={"agentType": "Explore"})
+    out, _ = search_output(capsys, "pelican")
+
+    assert "panic: a «pelican» was seen" in out
+    assert main(["show", "1.1"]) == ExitCode.SUCCESS
+    assert "panic: a pelican was seen" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", ["show", "open"])
 @pytest.mark.parametrize(
     ("number", "sentence"),

@@ -26,7 +26,12 @@ from bygones.errors import (
 )
 from bygones.model.assembled import AssembledConversation, find_branch_of
 from bygones.model.base import AgentId, Position, SourceId
-from bygones.model.sessions import AgentRun, Session, agent_run_as_session
+from bygones.model.sessions import (
+    AgentRun,
+    Session,
+    agent_run_as_session,
+    walk_agents,
+)
 from bygones.reader import read_sessions
 from bygones.render.headers import agent_name
 
@@ -133,13 +138,16 @@ def _with_agent(session: Session, record: IndexedRecord) -> IndexedRecord:
 def _enter_run_of_record(shown: ShownSession) -> ShownSession:
     """Return the agent run of a record as the session, if the session does not show it.
 
-    A hit of a search is shown in the session, unless that hides the run.
+    A hit of a search is shown in the session, unless that hides the run, or does not
+    know which call started it.
     """
     record = shown.record
-    for run in shown.session.all_agents if record else ():
-        is_hit = shown.hit_part is not None and run.kind.is_shown
-        if record and run.id == record.agent_id and not is_hit:
-            return enter_run(shown, run)
+    for outer in shown.session.agents if record else ():
+        for run in walk_agents((outer,)):
+            is_in_session = run.kind.is_shown and bool(outer.call_ids)
+            is_shown_hit = shown.hit_part is not None and is_in_session
+            if record and run.id == record.agent_id and not is_shown_hit:
+                return enter_run(shown, run)
     return shown
 
 
