@@ -123,3 +123,16 @@ def test_json_lists_parts_and_changes(
     assert main(["integrate", "claude", "--add", "--json"]) == ExitCode.SUCCESS
     done = map(json.loads, capsys.readouterr().out.splitlines())
     assert all(row["is_done"] and Path(row["path"]).exists() for row in done)
+
+
+def test_removal_names_the_contents_that_checkpoints_stored(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remove = ["integrate", "claude", "--remove", "--yes"]
+    assert main(["integrate", "claude", "--add", "--checkpoints"]) == 0
+    assert main(remove) == 0
+    assert "bygones-checkpoints" not in capsys.readouterr().err
+
+    (home_dir / ".claude" / "bygones-checkpoints").mkdir(parents=True)
+    assert main(remove) == 0
+    assert "~/.claude/bygones-checkpoints" in capsys.readouterr().err

@@ -503,3 +503,15 @@ def test_cat_before_a_rename_names_the_former_path(
     assert "its path was ~/renamed/old.py" in capsys.readouterr().err
     assert main(["cat", f"{folder / 'old.py'}@last:2"]) == ExitCode.FAILURE
     assert "did not exist" in capsys.readouterr().err
+
+
+def test_undo_of_a_rename_alone_names_the_command(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = "git mv old.py new.py"
+    folder = rename_in_second_turn(home_dir, command, is_edited_later=False)
+
+    assert undo("last:2", "--yes") == ExitCode.SUCCESS
+    assert (folder / "old.py").read_text("utf-8") == TWO
+    assert (folder / "new.py").exists()
+    assert f"(removed or renamed by: {command})" in capsys.readouterr().out

@@ -22,6 +22,8 @@ from bygones.files.history import FileAt
 from bygones.files.paths import belongs_to_git, path_key
 from bygones.model.base import SessionId
 
+_MAX_COMMAND = 100
+
 
 class UndoAction(StrEnum):
     """What undoing does to a file."""
@@ -183,6 +185,17 @@ def _explain_unknown(target: FileAt) -> str:
     return f"its content before is not known{renamed if target.former_path else ''}"
 
 
+def _explain_removal(target: FileAt, current: FileAt | None) -> str:
+    """Return which command removed a file that is created again.
+
+    If it renamed it, the new path may still exist.
+    """
+    version = current.version if current else None
+    if target.text is None or version is None or version.exists or not version.command:
+        return ""
+    return f"removed or renamed by: {version.command[:_MAX_COMMAND]}"
+
+
 def _choose_text(
     target: FileAt, current: FileAt | None, disk: str | None
 ) -> tuple[str | None, str, bool]:
@@ -192,7 +205,7 @@ def _choose_text(
     known = current.text if current and current.version else None
     is_known = bool(current and current.version and current.version.is_known)
     if is_known and disk == known:
-        return target.text, "", True
+        return target.text, _explain_removal(target, current), True
     if target.text is not None and known is not None and disk is not None:
         merged = merge_texts(known, target.text, disk)
         if merged is not None:

@@ -92,6 +92,11 @@ class ClaudePaths(NamedTuple):
     commands: Path
     plugin: Path
 
+    @property
+    def checkpoints(self) -> Path:
+        """Where the hooks of checkpoints store contents."""
+        return self.settings.with_name("bygones-checkpoints")
+
 
 class IntegrationChange(NamedTuple):
     """A part of the integration, and the file before and after its change."""

@@ -153,6 +153,17 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
         print_planned_changes(changes, removing=remove)
 
 
+def _mention_checkpoints() -> None:
+    """Say where copies of files are left: some may not be in the archive yet."""
+    paths = claude_paths(os.environ, Path.home(), _plugin_folder())
+    folder = paths.checkpoints
+    if folder.is_dir():
+        sys.stderr.write(
+            f"note: {sanitize_name(display_path(folder))} has the contents that"
+            " checkpoints stored; you can delete it after `bygones ingest`\n"
+        )
+
+
 def _start_recall(archive: Path) -> None:
     recall_index.enable(archive)
     ingest_in_background(None, ())
@@ -177,6 +188,8 @@ def _apply_and_print(changes: Sequence[IntegrationChange], *, removing: bool) ->
         print_planned_changes(
             [c for c in changes if c.state is PartState.CONFLICT], removing=removing
         )
+    if removing and any("checkpoint" in change.description for change in changes):
+        _mention_checkpoints()
 
 
 def _print_json(

@@ -245,7 +245,7 @@ def _preview(plans: Sequence[PlannedUndo], console: Console) -> Iterator[str]:
                     f"skipped: {path}: {sanitize_name(plan.reason)}"
                 )
             continue
-        remark = f" ({plan.reason})" if plan.reason else ""
+        remark = f" ({sanitize_name(plan.reason)})" if plan.reason else ""
         yield console.style.heading(f"{plan.action}: {path}{remark}")
         texts = (
             decode_bytes(raw) if raw is not None else None
