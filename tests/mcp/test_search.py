@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bygones.archive import Archive
 from bygones.mcp.quoting import QUOTE_NOTICE
 from bygones.mcp.tools import TOOLS_BY_NAME
 from bygones.query.fields import FIELDS
@@ -94,6 +95,26 @@ def test_of_equal_matches_the_one_in_this_project_is_first(client: ToolClient) -
 
     assert excerpts[0] == session_id(11)
     assert len(excerpts) == 3
+
+
+def test_sessions_of_a_lineage_follow_each_other(client: ToolClient) -> None:
+    strong = thread(
+        prompt("Feed the capybara hay", uuid="p"),
+        reply("The capybara ate the hay", uuid="r"),
+    )
+    fork = [*strong, *thread(prompt("a long walk " * 400 + "hay", parent="r"))]
+    other = thread(prompt("More capybara hay at noon?"), reply("Capybara hay, yes"))
+    for number, records in ((10, strong), (11, fork), (12, other)):
+        client.home.session(session_id(number), elsewhere(records), project="-o")
+    client.sandbox.ingest()
+    with Archive.open(client.sandbox.archive) as archive:
+        found = archive.search("capybara hay", limit=20).sessions
+    scores = [match.score for match in found]
+    assert scores != sorted(scores, reverse=True)
+
+    names = first_words(client.read_all("search", query="capybara hay"))
+
+    assert names == [match.summary.id for match in found]
 
 
 def test_weak_match_here_does_not_hide_a_strong_one_elsewhere(

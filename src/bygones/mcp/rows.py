@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -594,8 +594,10 @@ class SearchRows:
             page = self.search(offset) if offset else first_page
             if not page.sessions:
                 return
-            for number, match in enumerate(self._sort_page(page), offset + 1):
-                if _is_weak(match, page, best_score):
+            ranked = self._sort_page(page)
+            for number, (match, score) in enumerate(ranked, offset + 1):
+                lacks_words = len(match.matched_words) < len(page.query_words)
+                if lacks_words and score < _MIN_SCORE_SHARE * best_score:
                     if number >= start:
                         rest = "other sessions contain only common words of the query"
                         yield QuotedRow(str(number), f"({rest})\n")
@@ -604,12 +606,18 @@ class SearchRows:
                     yield QuotedRow(str(number), self._session_text(match))
             offset += _SEARCH_PAGE_SIZE
 
-    def _sort_page(self, page: SearchResults) -> list[SessionMatch]:
-        return sorted(page.sessions, key=self._boosted_score, reverse=True)
+    def _sort_page(self, page: SearchResults) -> list[tuple[SessionMatch, float]]:
+        """Return the sessions of a page with their scores, those of the project raised.
 
-    def _boosted_score(self, match: SessionMatch) -> float:
-        is_here = self._project in match.summary.project_names
-        return match.score * (_PROJECT_BOOST if is_here else 1)
+        The others keep their order: a session that follows another of its lineage counts
+        as much as what comes after it.
+        """
+        scores = list(accumulate((one.score for one in reversed(page.sessions)), max))
+        ranked = list(zip(page.sessions, reversed(scores), strict=True))
+        return sorted(ranked, key=lambda one: -one[1] * self._boost(one[0]))
+
+    def _boost(self, match: SessionMatch) -> float:
+        return _PROJECT_BOOST if self._project in match.summary.project_names else 1
 
     def _query_notes(self, results: SearchResults) -> str:
         notes = map(self._redact, search_notes(results))
@@ -657,12 +665,6 @@ class SearchRows:
         text = start + excerpt.text + ("…" if excerpt.is_cut_after else "")
         head = " ".join(filter(None, facts)).replace(" ,", ",")
         return f"{head}: {sanitize_line(text)}"
-
-
-def _is_weak(match: SessionMatch, page: SearchResults, best_score: float) -> bool:
-    """Return whether a session has only common words of the query."""
-    lacks_words = len(match.matched_words) < len(page.query_words)
-    return lacks_words and match.score < _MIN_SCORE_SHARE * best_score
 
 
 def _names_project(term: Term | None) -> bool:
