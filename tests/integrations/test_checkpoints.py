@@ -16,6 +16,7 @@ from bygones.archive import Archive
 from bygones.files.origins import Certainty, OriginKind
 from bygones.files.replay import VersionKind
 from bygones.integrations import claude_code
+from bygones.model.base import SessionId
 from tests.build import Home, moment, session_id
 from tests.files.story import Story
 from tests.mcp.client import ToolClient
@@ -146,6 +147,20 @@ def test_changes_of_a_command_are_stored_and_used(
         ("mine", OriginKind.USER, Certainty.LIKELY),
     ]
     assert kinds.count(VersionKind.COMMAND) == 2
+
+
+def test_a_file_that_only_a_checkpoint_shows_is_listed_before_it_was_created(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    bench.story.say("Look")
+    bench.bash("ls")
+    bench.story.say("Create")
+    bench.bash("echo x > new.txt")
+
+    with Archive.open(bench.ingest(tmp_path / "archive")) as archive:
+        session = SessionId(bench.story.session)
+        files = archive.file_library.files_at(session, 1, is_before=True)
+    assert [(Path(f.path).name, f.exists) for f in files] == [("new.txt", False)]
 
 
 def test_what_git_had_of_an_unchanged_file_is_the_content_before(

@@ -117,10 +117,10 @@ class BranchLog:
         """Return the key of a path that is recorded in this session."""
         return path_key(path, self.directory)
 
-    def changed_paths(self) -> dict[str, str]:
-        """Return the files that calls changed, by key."""
+    def changed_paths(self, *, looks_ahead: bool = False) -> dict[str, str]:
+        """Return the files that calls changed, by key; maybe also those after the log."""
         paths: dict[str, str] = {}
-        for placed in self.calls:
+        for placed in self._all_calls if looks_ahead else self.calls:
             if placed.call.name in EDITING_TOOLS or placed.call.name == "Bash":
                 for path in (*touched_paths(placed.call), *self._stored_paths(placed)):
                     paths.setdefault(self.key(path), path)
@@ -547,11 +547,7 @@ def files_at(
 
     With `looks_ahead` also those that were changed later only, as they were before.
     """
-    paths = log.changed_paths()
-    if looks_ahead:
-        whole = BranchLog(log.session, log.branch)
-        paths = whole.changed_paths() | paths
-    for key, path in paths.items():
+    for key, path in log.changed_paths(looks_ahead=looks_ahead).items():
         history = FileHistory(
             path, key, [log], looks_ahead=looks_ahead, load_bases=load_bases
         )
