@@ -192,7 +192,7 @@ def test_a_wrong_token_is_reported(
     write_settings(home_dir, hub.address, "rcl_wrong")
 
     assert main(["push"]) == ExitCode.FAILURE
-    assert "valid token" in capsys.readouterr().err
+    assert "token is unknown" in capsys.readouterr().err
 
 
 def test_watching_push_uploads_new_lines(
