@@ -97,13 +97,19 @@ class Terminal:
 class Screen(Terminal):
     """The command on a terminal whose screen can be looked at."""
 
-    def __init__(self, *words: str | Path, columns: int = 80, rows: int = 24) -> None:
+    def __init__(
+        self,
+        *words: str | Path,
+        columns: int = 80,
+        rows: int = 24,
+        program: Sequence[str] = (),
+    ) -> None:
         import pyte
 
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self._fed = 0
-        super().__init__(*words, columns=columns, rows=rows)
+        super().__init__(*words, columns=columns, rows=rows, program=program)
 
     @property
     def lines(self) -> list[str]:

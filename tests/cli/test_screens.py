@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyte.screens import Char
 
 from bygones.archive import Archive
-from bygones.cli.commands.demo import write_demo_home
+from bygones.cli.commands.demo import TranscriptWriter, write_demo_home
 from bygones.cli.picker.frame import STYLES
 from bygones.errors import ExitCode
+from tests.assemble.test_requests import SESSION, recorded_session
+from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.cli.terminals import Screen
 
 pytestmark = [
@@ -36,8 +39,28 @@ COMMANDS = {
     "projects": ["projects"],
     "sql": ["sql", "SELECT name, command, is_failed FROM tool_calls ORDER BY 1, 2"],
     "usage-git": ["usage", "--by", "git"],
+    "tree-branches": ["tree", "last"],
 }
+RELEASE_COMMANDS = {
+    "show-markdown": ["show", "last"],
+    "show-code": ["show", "last", "--code", "2"],
+    "show-diff": ["show", "last", "--diff"],
+    "files-reads": ["files", "last", "--reads"],
+    "commits": ["commits", "last"],
+    "context-derived": ["context", "last"],
+}
+AT_NOON = (
+    "from datetime import datetime\n"
+    "from bygones.cli import output\n"
+    "class Clock(datetime):\n"
+    "    def now(zone): return datetime(2026, 2, 1, 12, tzinfo=zone)\n"
+    "output.datetime = Clock\n"
+    "from bygones.cli.main import entry_point\n"
+    "entry_point()"
+)
+"""Runs a command on the day of the demo home, two hours after a session started."""
 VARIABLE = (
+    (r"\b\d\d:\d\d:\d\d\b", "HH:MM:SS"),
     (r"\d{4}-\d\d-\d\d", "YYYY-MM-DD"),
     (r"\b\d\d-\d\d(?= \d\d:\d\d)", "MM-DD"),
     (r"\b\d\d:\d\d\b", "HH:MM"),
@@ -55,6 +78,32 @@ THEMES = {
     "macOS, light": "ffffff 000000 990000 00a600 999900 0000b2 b200b2 00a6b2",
     "Windows, dark": "0c0c0c 0c0c0c c50f1f 13a10e c19c00 3b78ff 881798 3a96dd",
 }
+RELEASE_REPLY = """\
+Version **1.4.0** is ready:
+
+1. `pyproject.toml` has the new version
+2. `CHANGELOG.md` has what changed, see [the format](https://keepachangelog.com)
+
+| File | Added | Removed |
+|---|---:|---:|
+| pyproject.toml | 1 | 1 |
+| CHANGELOG.md | 3 | 0 |
+
+To publish it:
+
+```sh
+git tag v1.4.0 && git push --tags
+```
+
+And to check what customers see, since the shop reports its version:
+
+```python
+import requests
+
+answer = requests.get("https://shop.example/version", headers={"Accept": "application/json"})
+assert answer.json() == {"version": "1.4.0"}  # a comment
+```
+"""
 MIN_CONTRAST = 3.0
 """What WCAG asks of large text and of parts of controls."""
 FAINT = {
@@ -124,6 +173,50 @@ def set_fixed_date(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home_dir / "shop")
 
 
+@pytest.fixture
+def release(home_dir: Path) -> None:
+    """Add a session that reads files, commits, and replies with code.
+
+    Its project is not on the disk, so that paths are as long on every machine.
+    """
+    started = datetime.now(UTC) - timedelta(hours=1, minutes=30)
+    said = TranscriptWriter("release", Path("/home/ada/shop"), started)
+    said.prompt("Release 1.4: set the version and write the changelog.")
+    for path in ("pyproject.toml", "CHANGELOG.md", "src/checkout.py", "pyproject.toml"):
+        whole = f"/home/ada/shop/{path}"
+        said.call("Read", {"file_path": whole}, "1\t# the file")
+    said.edit(
+        "pyproject.toml",
+        'version = "1.3.2"\n',
+        'version = "1.4.0"\n',
+        line=3,
+        original='[project]\nname = "shop"\nversion = "1.3.2"\n',
+    )
+    said.write(
+        "CHANGELOG.md", "## 1.4.0\n\n- Checkout retries without double charges\n"
+    )
+    said.bash(
+        "git commit -qam 'Release 1.4.0'",
+        "[main 1a2b3c4] Release 1.4.0\n 2 files changed",
+    )
+    address = "https://github.com/ada/shop/pull/17"
+    said.bash("gh pr create --fill", address)
+    said.answer(RELEASE_REPLY)
+    said.title("Release 1.4 of the shop")
+    said.save(home_dir / "claude-home")
+    Archive.ingest(home_dir / "archive", [home_dir / "claude-home"])
+
+
+def keep_screen(screen: Screen, name: str, golden: Callable[[Path, str], None]) -> None:
+    """Compare a screen with its golden file, and at 80 columns its styles as well."""
+    columns = screen.screen.columns
+    golden(FOLDER / f"{name}-{columns}.txt", normalize(screen.text))
+    if columns == 80:
+        golden(FOLDER / f"{name}-styles.txt", normalize(styled_text(screen)))
+    # Colors of the user's theme only, which are legible on light and dark.
+    assert used_colors(screen) <= NAMED_COLORS
+
+
 @pytest.mark.usefixtures("set_fixed_date")
 @pytest.mark.parametrize("columns", [120, 80, 50])
 @pytest.mark.parametrize("name", COMMANDS)
@@ -132,11 +225,70 @@ def test_command_output_fits_the_terminal(
 ) -> None:
     screen = Screen(*COMMANDS[name], columns=columns, rows=90)
     assert screen.end() == ExitCode.SUCCESS
-    golden(FOLDER / f"{name}-{columns}.txt", normalize(screen.text))
-    if columns == 80:
-        golden(FOLDER / f"{name}-styles.txt", normalize(styled_text(screen)))
-    # Colors of the user's theme only, which are legible on light and dark.
-    assert used_colors(screen) <= NAMED_COLORS
+    keep_screen(screen, name, golden)
+
+
+@pytest.mark.usefixtures("set_fixed_date", "release")
+@pytest.mark.parametrize("columns", [120, 80, 50])
+@pytest.mark.parametrize("name", RELEASE_COMMANDS)
+def test_parts_of_a_session_fit_the_terminal(
+    name: str, columns: int, golden: Callable[[Path, str], None]
+) -> None:
+    screen = Screen(*RELEASE_COMMANDS[name], columns=columns, rows=90)
+    assert screen.end() == ExitCode.SUCCESS
+    keep_screen(screen, name, golden)
+
+
+@pytest.mark.parametrize("columns", [120, 80, 50])
+def test_recorded_request_fits_the_terminal(
+    home_dir: Path, columns: int, golden: Callable[[Path, str], None]
+) -> None:
+    home = Home(home_dir / ".claude")
+    home.session(SESSION, recorded_session())
+    Archive.ingest(home_dir / "archive", [home.path])
+    screen = Screen("context", "last", columns=columns, rows=90)
+    assert screen.end() == ExitCode.SUCCESS
+    keep_screen(screen, "context", golden)
+
+
+@pytest.mark.usefixtures("demo_home")
+@pytest.mark.parametrize("columns", [120, 80, 50])
+def test_live_block_fits_the_terminal(
+    columns: int, golden: Callable[[Path, str], None]
+) -> None:
+    program = [sys.executable, "-c", AT_NOON]
+    screen = Screen("usage", "--watch", columns=columns, program=program)
+    screen.wait_for("at the end", "press Ctrl-C to stop")
+    keep_screen(screen, "usage-watch", golden)
+    screen.type("\x03")
+    assert screen.end() == ExitCode.INTERRUPTED
+
+
+@pytest.mark.parametrize("columns", [120, 80, 50])
+def test_watched_changes_fit_the_terminal(
+    sample_home: Home, columns: int, golden: Callable[[Path, str], None]
+) -> None:
+    lines = thread(
+        prompt("Find out why the nightly import of the product catalog takes an hour"),
+        reply("I'll look at the log."),
+        prompt("Only the steps after midnight matter, the others run elsewhere"),
+        reply("Then it is the thumbnails."),
+        prompt("Skip those that are there"),
+    )
+    screen = Screen("watch", columns=columns)
+    screen.wait_for("press Ctrl-C to stop")
+    path = sample_home.session(session_id(7), lines[:2])
+    screen.wait_for("new  +2 messages")
+    with path.open("ab") as file:
+        file.write(jsonl(lines[2:]))
+    screen.wait_for("+3 messages")
+    sample_home.agent(
+        session_id(7), "a2", thread(prompt("Look"), reply("Done")), meta={}
+    )
+    screen.wait_for("+1 agent")
+    screen.type("\x03")
+    assert screen.end() == ExitCode.INTERRUPTED
+    keep_screen(screen, "watch", golden)
 
 
 @pytest.mark.usefixtures("set_fixed_date")

@@ -33,12 +33,7 @@ if TYPE_CHECKING:
     from bygones.archive import Archive
     from bygones.files.git import GitCommit, GitRepository
 
-_COLUMNS = (
-    TextColumn("TURN"),
-    TextColumn("WHEN"),
-    TextColumn("COMMIT"),
-    TextColumn("LINES", is_right_aligned=True),
-)
+_MIN_SUMMARY_WIDTH = 16
 _SHA = re.compile(r"[0-9a-f]{4,40}")
 
 
@@ -85,8 +80,16 @@ def commits(  # noqa: PLR0913 (one parameter per option)
     if not rows:
         sys.stderr.write(f"{_explain_none(name)}\n")
         return
+    has_lines = any(row.line_count is not None for row in rows)
     table = TextTable(
-        _COLUMNS,
+        (
+            TextColumn("TURN"),
+            TextColumn("WHEN", drop_order=1),
+            TextColumn("COMMIT"),
+            TextColumn(
+                "LINES", is_right_aligned=True, drop_order=0 if has_lines else 2
+            ),
+        ),
         [
             (
                 f"{short_session_id(row.session_id)}:{row.turn_number or ''}",
@@ -99,6 +102,7 @@ def commits(  # noqa: PLR0913 (one parameter per option)
             for row in rows
         ],
         width=console.width,
+        min_rest_width=_MIN_SUMMARY_WIDTH,
     )
     texts = [sanitize_line(row.summary or row.url or "") for row in rows]
     console.print_lines(table.lines(["", *texts]))

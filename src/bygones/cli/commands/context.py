@@ -217,7 +217,8 @@ class _RequestText:
         place = "" if number is None else str(number + 1)
         head = f"{mark} {place:>4}  {message.role or 'unknown':<10}"
         if message.role is None:
-            yield f"{head}not in the transcript: {sanitize_name(message.hash[:16])}"
+            short = sanitize_name(message.hash[:16])
+            yield self.console.truncate(f"{head}not in the transcript: {short}")
             return
         if message.other_fields:
             fields = msgspec.json.encode(message.other_fields).decode()
