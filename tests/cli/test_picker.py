@@ -152,6 +152,7 @@ def test_vi_keys_move_in_normal_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BYGONES_KEYS", "vi")
     screen = Screen("show", "--query", "minutes notes", columns=80, rows=40)
     screen.wait_for("> minutes notes", "3 sessions")
+    screen.wait_for("^c quit", gone="esc")  # Escape changes the mode
     screen.type(ESCAPE)
     screen.type("0dw")
     screen.wait_for("> notes", "2 sessions")
@@ -159,6 +160,19 @@ def test_vi_keys_move_in_normal_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     screen.wait_for("f5bff5de-")
     screen.type("q")
     assert screen.end() == ExitCode.INTERRUPTED
+
+
+@pytest.mark.usefixtures("demo_home")
+def test_without_a_query_no_hits_are_previewed_in_a_project() -> None:
+    screen = Screen(columns=80, rows=24)
+    screen.wait_for("5 sessions", "b9568747-")
+    screen.type("\x14")
+    screen.wait_for("2 sessions · in shop")
+    screen.type(DOWN)
+    screen.wait_for("3d75e207-", "Make it a session fixture")
+    assert "you:" not in screen.text
+    screen.type(ESCAPE)
+    assert screen.end() == ExitCode.SUCCESS
 
 
 @pytest.mark.usefixtures("demo_home")

@@ -91,7 +91,10 @@ class PickerOptions(NamedTuple):
         """Return the keys that are offered, Enter first."""
         left_out = set() if self.allows_actions else _OTHER_ACTIONS
         enter = KeyLabel("enter", self.action, self.action)
-        return [enter, *(one for one in labels if one.action not in left_out)]
+        offered = [enter, *(one for one in labels if one.action not in left_out)]
+        if self.is_vi:  # where Escape leaves insert mode
+            return [one._replace(key=one.key.replace("esc", "^c")) for one in offered]
+        return offered
 
 
 class Arrangement(NamedTuple):

@@ -135,10 +135,12 @@ class SessionFinder:
 
     @staticmethod
     def _limit_to(parsed: Query, query: PickerQuery) -> Query:
-        terms = [parsed.root] if parsed.root is not None else []
+        if parsed.root is None:
+            return parsed
+        terms = [parsed.root]
         if query.directory is not None:
             terms.append(FieldValue("project", query.directory))
-        if not query.include_agents and parsed.root is not None:
+        if not query.include_agents:
             terms.append(FieldValue("agent", MAIN_AGENT))
         return Query(and_terms(terms), parsed.notes)
 
