@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from bygones.archive import Archive
 from tests.browser.conftest import NAMES
 from tests.browser.server import RunningServer, open_tab, run_server
+from tests.browser.tabs import new_tab
 from tests.build import (
     Home,
     jsonl,
@@ -119,6 +120,22 @@ def test_table_on_a_phone_does_not_break_words(
 
         assert heights
         assert all(box is not None and box["height"] < 60 for box in heights)
+
+
+def test_pages_on_a_phone_show_whole_columns_and_the_name(
+    browser: Browser, server: RunningServer
+) -> None:
+    size = {"width": 390, "height": 800}
+    with open_tab(browser, server, viewport=size) as tab:
+        tab.page.goto(f"{server.home}/projects")
+        assert tab.page.evaluate(
+            "(o => o.scrollWidth <= o.clientWidth)(document.querySelector('.table'))"
+        )
+        tab.page.goto(f"{server.home}/search")
+        expect(tab.page.locator(".brand")).to_be_visible()
+    with new_tab(browser, viewport=size) as tab:
+        tab.page.goto(f"{server.home}/")
+        expect(tab.page.locator(".brand")).to_be_visible()
 
 
 def test_accessibility_checker_is_installed() -> None:

@@ -562,6 +562,34 @@ def test_usage_is_drawn_for_every_split(
     assert page.get(f"/usage?{query}&since=2026-01-05&until=2026-01-05").status == 200
 
 
+def test_downloaded_chart_names_its_colors(page: WebClient) -> None:
+    text = page.get("/usage.svg?since=all&split=model").text
+    shown = page.get("/usage?since=all&split=model").text
+    legend = re.search(r'<ul class="legend".*?</ul>', shown)
+
+    assert legend
+    names = re.findall(r"<a [^>]*>([^<]+)</a>", legend[0])
+    assert names
+    assert (
+        re.findall(r'rx="2"/><text [^>]*>([^<]+)</text>', text)[: len(names)] == names
+    )
+
+
+def test_weeks_of_two_years_are_labeled_with_the_year(page: WebClient) -> None:
+    text = page.get("/usage.svg?since=2025-07-01&until=2026-03-01").text
+
+    assert ", 2025</text>" in text
+    assert ", 2026</text>" in text
+
+
+def test_search_without_results_says_so_once(page: WebClient) -> None:
+    text = page.get("/search?q=zzqqxy").text
+
+    assert "No match for zzqqxy." in text
+    assert "No results" not in text
+    assert "Best match" not in text
+
+
 @pytest.mark.parametrize(
     "query", ["split=day", "split=x", "measure=x", "by=x", "since=x", "until=x"]
 )

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from bygones.render.html.markup import EMPTY_HTML, Html, escape_line, join_html, tag
 from bygones.render.numbers import pluralize
+from bygones.render.text.primitives import truncate_end
 from bygones.web.layout import build_url
 
 _CELL_SIZE = 13
@@ -159,6 +160,8 @@ _CHART_WIDTH, _CHART_HEIGHT = 960, 280
 _AXIS_WIDTH, _AXIS_HEIGHT, _CHART_TOP, _RIGHT_MARGIN = 52, 24, 10, 16
 _MAX_TICKS = 5
 _MAX_LABELS = 12
+_MAX_LEGEND_CHARS = 40
+_LEGEND_LINE = 18
 
 
 def stacked_chart(
@@ -166,12 +169,14 @@ def stacked_chart(
     *,
     label: str,
     format_amount: Callable[[float], str],
-    is_standalone: bool = False,
+    legend_names: Sequence[str] | None = None,
 ) -> Html:
     """Return columns over a time axis, each divided into groups, with a grid.
 
-    A standalone chart is a complete SVG file with its own colors, without links.
+    With names of groups, the chart is a complete SVG file with its own colors and a
+    legend, without links; a group without a name has no entry.
     """
+    is_standalone = legend_names is not None
     step, top = _axis(max((column.total for column in columns), default=0))
     plot_width = _CHART_WIDTH - _AXIS_WIDTH - _RIGHT_MARGIN
     plot_height = _CHART_HEIGHT - _AXIS_HEIGHT - _CHART_TOP
@@ -205,14 +210,38 @@ def stacked_chart(
             if part.url and not is_standalone:
                 rect = f'<a href="{escape(part.url)}" tabindex="-1">{rect}</a>'
             parts.append(rect)
+    key, key_height = _drawn_legend(legend_names or ())
     head = f' xmlns="http://www.w3.org/2000/svg" width="{_CHART_WIDTH}"'
     style = f"<style>{_STANDALONE_STYLE}</style>" if is_standalone else ""
     return Html(
-        f'<svg class="chart" viewBox="0 0 {_CHART_WIDTH} {_CHART_HEIGHT}" '
+        f'<svg class="chart" viewBox="0 0 {_CHART_WIDTH} {_CHART_HEIGHT + key_height}" '
         f'role="{"img" if is_standalone else "group"}" '
         f'aria-label="{escape(label)}"{head if is_standalone else ""}>'
-        f"{style}{''.join(parts)}</svg>"
+        f"{style}{''.join(parts)}{key}</svg>"
     )
+
+
+def _drawn_legend(names: Sequence[str]) -> tuple[str, int]:
+    """Return the legend of a chart that is a file, and its height.
+
+    A file has no fonts to measure, so that the width of a name is estimated.
+    """
+    parts = []
+    x, row = _AXIS_WIDTH, 0
+    for group, name in enumerate(names):
+        if not name:
+            continue
+        shown = truncate_end(name, _MAX_LEGEND_CHARS)
+        width = 34 + 7 * len(shown)
+        if x + width > _CHART_WIDTH and x > _AXIS_WIDTH:
+            x, row = _AXIS_WIDTH, row + 1
+        y = _CHART_HEIGHT + 8 + row * _LEGEND_LINE
+        parts.append(
+            f'<rect class="s{group}" x="{x}" y="{y}" width="10" height="10" rx="2"/>'
+            f'<text x="{x + 15}" y="{y + 9}">{escape_line(shown)}</text>'
+        )
+        x += width
+    return "".join(parts), (8 + (row + 1) * _LEGEND_LINE if parts else 0)
 
 
 _STANDALONE_STYLE = (

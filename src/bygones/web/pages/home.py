@@ -128,7 +128,7 @@ def projects_page(context: RequestContext) -> Response:
         )
     headers = ("Project", "Sessions", "Tokens", "Size", "Last active")
     return render_page(
-        PageMeta(title="Projects", nav="/projects", css_class="wide"),
+        PageMeta(title="Projects", nav="/projects", css_class="wide projects"),
         (
             tag("h1", escape_line("Projects")),
             render_table(headers, rows) if rows else empty_message("No projects yet."),

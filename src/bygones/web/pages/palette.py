@@ -74,8 +74,8 @@ def _sessions(
     for summary in islice(found, _MAX_SESSIONS):
         time = session_time(summary)
         facts = (
-            short_path(summary.project or ""),
             format_age(time, context.now) if time else "",
+            short_path(summary.project or ""),
         )
         yield PaletteEntry(
             "Sessions",

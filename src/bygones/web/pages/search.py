@@ -213,7 +213,7 @@ def _syntax_help(context: RequestContext) -> Html:
     )
     saved = _saved_searches(context)
     help_lines = tag("ul", lines, kind="syntax-help")
-    return join_html((_NO_FACETS, tag("div", join_html((saved, help_lines)))))
+    return tag("div", join_html((saved, help_lines)))
 
 
 def _describe_hint(hint: QueryHint) -> str:
@@ -229,14 +229,18 @@ def _summary_line(
     )
     if len(results.query_words) > 1 and results.full_match_count:
         count += f", {results.full_match_count:,} with all words"
-    sorts = join_html(
-        tag(
-            "a",
-            escape_line(name),
-            href=search_request.url(sort="" if sort == "best" else sort),
-            aria_current="true" if sort == search_request.sort else "",
+    sorts = (
+        EMPTY_HTML
+        if not results.session_count
+        else join_html(
+            tag(
+                "a",
+                escape_line(name),
+                href=search_request.url(sort="" if sort == "best" else sort),
+                aria_current="true" if sort == search_request.sort else "",
+            )
+            for sort, name in _SORTS
         )
-        for sort, name in _SORTS
     )
     content = join_html(
         (tag("span", escape_line(count)), tag("span", sorts, kind="sorts"), save_form)
@@ -257,7 +261,7 @@ def _no_results(results: SearchResults) -> Html:
     hint = "Try fewer or different words."
     if results.missing_words:
         hint = "Try a different word."
-    return empty_message("No results.", tag("p", escape_line(hint)))
+    return empty_message(hint)
 
 
 def _session_match(

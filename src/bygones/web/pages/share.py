@@ -65,7 +65,7 @@ class ShareRequest(Struct, frozen=True, kw_only=True):
         names = context.request.query_params.getlist("session")[:_MAX_SESSIONS]
         format_ = context.query_param("format", 20) or ExportFormat.HTML
         if not names or not all(names):
-            raise BadRequest("session must name a session")
+            raise BadRequest("no session is selected")
         if format_ not in set(ExportFormat):
             raise BadRequest(f"format must be one of {', '.join(ExportFormat)}")
         return cls(
@@ -268,7 +268,7 @@ def _preview(report: RedactionReport, size: int) -> Html:
     labels = list(redaction_labels(report.counts))
     if report.private_records:
         labels.append(f"{pluralize(report.private_records, 'private record')} left out")
-    items = (tag("li", escape_line(label)) for label in labels)
+    items = (tag("li", escape_line(label.replace("-", " "))) for label in labels)
     found = (
         tag("ul", join_html(items))
         if labels

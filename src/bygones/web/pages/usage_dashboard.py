@@ -401,14 +401,15 @@ def usage_svg(context: RequestContext) -> Response:
     """Return the chart as a file."""
     board = _requested_dashboard(context)
     series = _load_series(context, board)
-    columns = _columns(
-        board, series, _find_groups(board, series), _days(context, board, series)
-    )
+    groups = _find_groups(board, series)
+    columns = _columns(board, series, groups, _days(context, board, series))
+    names = [_group_label(board.split, name) for name in groups.names]
+    names += [""] * (_GROUP_COUNT - len(names)) + ["others"] * groups.has_others
     chart = stacked_chart(
         columns,
         label=f"Usage by {board.split}",
         format_amount=_formatter(board.measure),
-        is_standalone=True,
+        legend_names=names,
     )
     headers = {"Content-Disposition": 'attachment; filename="usage.svg"'}
     return Response(chart.encode(), media_type="image/svg+xml", headers=headers)
@@ -502,6 +503,8 @@ def _split_days(first: date, last: date) -> Iterator[tuple[date, date, str]]:
         else:
             following = start + timedelta(days=7 if count > _MAX_DAYS else 1)
             label = f"{start:%b} {start.day}"
+            if count > _MAX_DAYS and first.year != last.year:
+                label += f", {start.year}"
         yield start, min(following - timedelta(days=1), last), label
         start = following
 
