@@ -46,7 +46,11 @@ def main() -> None:
         with Archive.open(place / "archive") as archive:
             rewound = next(one.id for one in archive.sessions() if one.branch_count > 1)
         links: list[str] = []
-        served = ServerConfig(folder=place / "archive", prices=load_prices())
+        served = ServerConfig(
+            folder=place / "archive",
+            prices=load_prices(),
+            searches_file=place / "searches.json",
+        )
         serving = WebServer(served, links.append)
         running = Thread(target=serving.run, daemon=True)
         running.start()
