@@ -136,14 +136,14 @@ class _Codecs(local):
 
         import zstandard
 
-        # Between levels 1 and 3. Of all settings tried on transcripts, none is both
-        # faster and smaller.
+        # Level 3 with smaller tables: as small within half a percent, and a tenth
+        # faster. The window is as large as the largest part of a line that is stored.
         settings = zstandard.ZstdCompressionParameters(
-            window_log=19,
-            hash_log=15,
+            window_log=22,
+            hash_log=16,
             chain_log=15,
             search_log=1,
-            min_match=6,
+            min_match=5,
             strategy=zstandard.STRATEGY_DFAST,
             write_content_size=1,
         )
