@@ -147,6 +147,54 @@ def test_calling_session_is_not_found(client: ToolClient) -> None:
     assert ASKING not in client.read_all("search", query="scheduler stall did")
 
 
+def own_result(*texts: str) -> list[Written]:
+    """Return a call of our search, and a result that quotes texts."""
+    quoted = "\n".join(("<<<x", *texts, "x>>>"))
+    return [
+        reply([tool_use("mcp__bygones__search", query="history")]),
+        tool_result("toolu_1", f"Bygones: 1 session.\n{QUOTE_NOTICE}\n{quoted}"),
+    ]
+
+
+def test_order_is_that_of_the_command_line(client: ToolClient) -> None:
+    """Results of these tools, and the caller's session, count for the order of all."""
+    for number, text in enumerate(
+        ["ibis heron stork", "ibis heron egret egret", "heron crane", "ibis crane"], 20
+    ):
+        quoted = own_result(*["ibis heron crane"] * (number % 3), "stork egret")
+        records = [prompt(f"About {text}"), *quoted, reply(f"{text} and more {text}")]
+        client.home.session(session_id(number), thread(*records, start=number * 9))
+    client.home.session(
+        ASKING,
+        thread(prompt("Did the ibis, the heron, the stork or the egret stall?")),
+    )
+    client.sandbox.ingest()
+    with Archive.open(client.sandbox.archive) as archive:
+        for query in ("ibis heron stork egret", "crane ibis", "heron", "egret crane x"):
+            found = archive.search(query, hits_per_session=0).sessions
+            expected = [one.id for one in found if one.id != ASKING]
+            order = first_words(client.read_all("search", query=query))
+            assert len(order) > 1
+            # Sessions with common words only are left out.
+            assert order == expected[: len(order)], query
+
+
+def test_session_with_own_results_only_is_not_found(client: ToolClient) -> None:
+    quoted = own_result("a pangolin", "another pangolin")
+    for number in range(20, 23):
+        records = thread(prompt(f"What was number {number}?"), *quoted, reply("This."))
+        client.home.session(session_id(number), records)
+    records = thread(prompt("The pangolin?"), *quoted)
+    client.home.session(session_id(30), records)
+    client.sandbox.ingest()
+
+    answer = client.ask("search", query="pangolin", hits=10)
+
+    assert first_words(body(answer)) == [session_id(30)]
+    assert "1 session" in answer
+    assert "more hit" not in answer
+
+
 def test_results_of_own_tools_are_not_found(client: ToolClient) -> None:
     quoted = "<<<x\nthe scheduler holds a pangolin\nx>>>"
     recalled = f"Bygones: 1 session.\n{QUOTE_NOTICE}\n{quoted}"

@@ -13,7 +13,7 @@ from msgspec import structs
 from bygones.archive.base import ArchiveBase, parse_query_text
 from bygones.errors import NotInArchive
 from bygones.model.base import UUID_PATTERN, SessionId
-from bygones.model.query import Query
+from bygones.model.query import Exclusion, Query
 from bygones.model.summary import SessionSummary
 from bygones.store.annotations import with_annotations
 from bygones.store.encoding import id_key
@@ -306,6 +306,7 @@ class ArchiveQueries(ArchiveBase):
         hits_per_session: int = 3,
         sort: str = "best",
         redact: Callable[[str], str] = str,
+        exclusion: Exclusion | None = None,
         now: datetime | None = None,
         timezone: tzinfo | None = None,
     ) -> SearchResults:
@@ -313,8 +314,9 @@ class ArchiveQueries(ArchiveBase):
 
         A session need not have all words of the query: more of them rank it higher.
         ``sort`` may also be ``newest`` or ``oldest``; ``redact`` is applied to texts
-        before excerpts are cut out of them. What was ingested since the first search is
-        found after `refresh`::
+        before excerpts are cut out of them. An ``exclusion`` is left out of the results
+        and does not change the order of the others. What was ingested since the first
+        search is found after `refresh`::
 
             for match in archive.search("flaky retry test", limit=5):
                 print(match.title, match.hits[0].excerpt)
@@ -323,11 +325,12 @@ class ArchiveQueries(ArchiveBase):
 
         parsed = parse_query_text(query, now, timezone)
         if asks_for_prompts_only(parsed):
+            from bygones.query.parser import exclude_from
             from bygones.search.prompts_only import search_known
 
             return search_known(
                 self._known_prompts(),
-                parsed,
+                exclude_from(parsed, exclusion),
                 limit=limit,
                 offset=offset,
                 hits=hits_per_session,
@@ -340,6 +343,7 @@ class ArchiveQueries(ArchiveBase):
             hits=hits_per_session,
             sort=sort,
             redact=redact,
+            exclusion=exclusion,
         )
 
     def complete_last_word(self, query: Query) -> Query:

@@ -20,7 +20,7 @@ from bygones.mcp.quoting import (
 )
 from bygones.model.base import RecordId, SessionId
 from bygones.model.nodes import Origin, parse_user_text
-from bygones.model.query import And, FieldValue, Not, Part, Phrase, Query, Term
+from bygones.model.query import Exclusion, FieldValue, Not, Part, Query, Term
 from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import Branch, FileEdit, Message, Session, ToolCall, Turn
 from bygones.model.summary import Hit, IndexedEdit, Role, SearchResults, SessionMatch
@@ -551,14 +551,10 @@ class SearchRows:
         self._redact = redact
         # Results of our own tools are not history, and the caller knows its own session.
         # Prompts and replies that quote us are found nevertheless.
-        self._exclusions: list[Term] = [
-            Not(And((FieldValue("in", "result"), Phrase(QUOTE_LABEL))))
-        ]
+        self._exclusion = Exclusion(caller_session, QUOTE_LABEL)
         self.exclusion_note = "Not included: results of these tools"
         if caller_session is not None:
-            self._exclusions.append(Not(FieldValue("session", caller_session)))
             self.exclusion_note += " and your own session"
-
         self._project: str | None = None
 
     def set_project(self, project: str | None, *, is_only: bool) -> None:
@@ -566,19 +562,21 @@ class SearchRows:
         if project is None or _names_project(self._query.root):
             return
         if is_only:
-            self._exclusions.append(FieldValue("project", project))
+            own = [self._query.root] if self._query.root else []
+            terms = and_terms([*own, FieldValue("project", project)])
+            self._query = Query(terms, self._query.notes)
         else:
             self._project = project
 
     def search(self, offset: int) -> SearchResults:
         """Return a page of the matching sessions, best first."""
-        terms = [*([self._query.root] if self._query.root else []), *self._exclusions]
         return self._archive.search(
-            Query(and_terms(terms), self._query.notes),
+            self._query,
             limit=_SEARCH_PAGE_SIZE,
             offset=offset,
             hits_per_session=self._hits + _EXTRA_HITS,
             redact=self._redact,
+            exclusion=self._exclusion,
         )
 
     def rows(self, first_page: SearchResults, start: int) -> Iterator[QuotedRow]:

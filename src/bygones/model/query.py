@@ -139,6 +139,26 @@ Term = (
 )
 
 
+class Exclusion(Struct, frozen=True):
+    """What is left out of search results, without an effect on the order of the rest."""
+
+    session_id: str | None = None
+    """A session."""
+    result_phrase: str = ""
+    """A phrase: results of tools that contain it are left out."""
+
+    @property
+    def conditions(self) -> tuple[Term, ...]:
+        """The same as terms of a query."""
+        terms: list[Term] = []
+        if self.result_phrase:
+            result = FieldValue("in", Part.RESULT)
+            terms.append(Not(And((result, Phrase(self.result_phrase)))))
+        if self.session_id is not None:
+            terms.append(Not(FieldValue("session", self.session_id)))
+        return tuple(terms)
+
+
 class QueryNoteKind(StrEnum):
     """How the parser had to guess the meaning of a query."""
 

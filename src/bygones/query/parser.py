@@ -16,6 +16,7 @@ from bygones.errors import (
 )
 from bygones.model.query import (
     And,
+    Exclusion,
     FieldTerm,
     FieldValue,
     Flag,
@@ -59,6 +60,14 @@ def and_terms(terms: Iterable[Term]) -> Term | None:
                 others.append(part)
     flat = (Words(tuple(words)), *others) if words else tuple(others)
     return And(flat) if len(flat) > 1 else flat[0] if flat else None
+
+
+def exclude_from(query: Query, exclusion: Exclusion | None) -> Query:
+    """Return a query with what is left out as conditions."""
+    if exclusion is None or not exclusion.conditions:
+        return query
+    own = [query.root] if query.root is not None else []
+    return Query(and_terms([*own, *exclusion.conditions]), query.notes)
 
 
 def or_terms(terms: Iterable[Term]) -> Term | None:

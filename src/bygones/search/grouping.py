@@ -16,7 +16,7 @@ from bygones.model.summary import SessionSummary
 from bygones.query.tokens import Analyzer
 from bygones.search.scoring import TextProfile
 
-_MAX_COMPARED_SESSIONS = 50
+MAX_COMPARED_SESSIONS = 50
 """Of how many of the best sessions copies are folded together."""
 MAX_GROUPED_SESSIONS = 30
 """Of how many of the best sessions similar ones are grouped."""
@@ -42,7 +42,7 @@ def _family_groups(
     sessions: Sequence[int], families: Mapping[int, int]
 ) -> list[list[int]]:
     groups: dict[int, list[int]] = {}
-    for session in sessions[:_MAX_COMPARED_SESSIONS]:
+    for session in sessions[:MAX_COMPARED_SESSIONS]:
         if session in families:
             groups.setdefault(families[session], []).append(session)
     return [group for group in groups.values() if len(group) > 1]
@@ -147,7 +147,7 @@ def group_similar(
     """
     groups: list[list[int]] = []
     profiles: list[tuple[SessionProfile, list[int]]] = []
-    for rank, session in enumerate(sessions[:_MAX_COMPARED_SESSIONS]):
+    for rank, session in enumerate(sessions[:MAX_COMPARED_SESSIONS]):
         profile = load_profile(session) if rank < MAX_GROUPED_SESSIONS else None
         group = None
         if profile is not None and session not in families:
@@ -157,7 +157,7 @@ def group_similar(
             if profile is not None and session not in families:
                 profiles.append((profile, group))
         group.append(session)
-    rest = ((session,) for session in sessions[_MAX_COMPARED_SESSIONS:])
+    rest = ((session,) for session in sessions[MAX_COMPARED_SESSIONS:])
     return [*_join_lineages(groups, families), *rest]
 
 

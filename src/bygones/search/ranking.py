@@ -392,11 +392,25 @@ class RankedSessions(Struct, frozen=True):
     """How many have all of the words, if not all were counted."""
     texts: MatchedTexts | None = None
     """The texts that match, if the query consists of words."""
+    dropped: frozenset[int] = frozenset()
+    """Sessions that were ranked, and are not shown."""
 
     @property
     def complete_count(self) -> int:
         """How many sessions have all of the words."""
-        return max(len(self._complete_sessions or ()), self.estimated_complete)
+        complete = frozenset(self._complete_sessions or ())
+        count = max(len(complete), self.estimated_complete)
+        return count - len(complete & self.dropped)
+
+    def drop(self, sessions: Collection[int]) -> RankedSessions:
+        """Return the other sessions, in the same order."""
+        dropped = frozenset(sessions)
+        return replace(
+            self,
+            sessions=[one for one in self.sessions if one not in dropped],
+            estimated_total=max(0, self.estimated_total - len(dropped)),
+            dropped=dropped,
+        )
 
     @property
     def has_more_texts(self) -> bool:
@@ -578,6 +592,10 @@ class SessionRanker:
             estimated_total=0,
             estimated_complete=0,
         )
+
+    def sessions_with(self, condition: Term) -> set[int]:
+        """Return the sessions that meet a condition on sessions."""
+        return self._allowed_sessions([condition], []) or set()
 
     def score_parts(self, ranked: RankedSessions, session: int) -> Iterator[ScorePart]:
         """Yield the parts of the score by which a session was ranked."""

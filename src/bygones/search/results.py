@@ -31,6 +31,7 @@ from bygones.query.fields import SearchableText
 from bygones.query.matcher import matches_text
 from bygones.query.tokens import TermRun
 from bygones.search.grouping import (
+    MAX_COMPARED_SESSIONS,
     MAX_GROUPED_SESSIONS,
     FoldedSessions,
     SessionProfile,
@@ -291,10 +292,66 @@ class ResultBuilder:
         """The keys of records, as far as they were looked up."""
         self._ranked: RankedSessions | None = None
         """By which the page is built."""
+        self._excluded: dict[int, set[tuple[int, int]]] = {}
+        """Records and keys of matching texts that are not shown, by session."""
         self.is_partial = False
         """Whether something may be missing, because of the limits above."""
         self._min_hits = 1 if plan.text_conditions else 0
         """Texts that have to be opened to know that the session matches."""
+
+    def exclude(self, phrase: str) -> None:
+        """Leave out the results of tools that contain a phrase."""
+        run = self._engine.tokenize(phrase)
+        if not run or not all(map(self._engine.frequency, run)):
+            return
+        query = self._engine.match_phrase(run)
+        _, texts = self._engine.search(
+            self._engine.all_of([*self._build_queries(None), query]),
+            _MAX_SESSION_TEXTS,
+        )
+        for text in texts:
+            kind = text.text_key % KINDS_PER_SESSION
+            is_matching = self._kinds is None or kind in self._kinds
+            if is_matching and KIND_TO_PART[kind] is Part.RESULT:
+                session = text_key_session(text.text_key)
+                place = text.record, text.text_key
+                self._excluded.setdefault(session, set()).add(place)
+
+    def without_excluded(
+        self, ranked: RankedSessions, sessions: frozenset[int], needed: int
+    ) -> RankedSessions:
+        """Drop sessions, and those with nothing but excluded texts that match.
+
+        Of these only as many are looked at as may be shown.
+        """
+        checked = [
+            session
+            for session in ranked.sessions[: needed + MAX_COMPARED_SESSIONS]
+            if session in self._excluded and session not in self._title_matches
+        ]
+        queries = [
+            self._engine.all_of(self._build_queries(session)) for session in checked
+        ]
+        found = self._engine.search_many(queries, 1) if checked else []
+        empty = {
+            session
+            for session, (count, _) in zip(checked, found, strict=True)
+            if count <= len(self._excluded[session])
+        }
+        dropped = (sessions | empty) & frozenset(ranked.sessions)
+        return ranked.drop(dropped) if dropped else ranked
+
+    def _drop_excluded(
+        self, session: int, found: tuple[int, list[TextMatch]]
+    ) -> tuple[int, list[TextMatch]]:
+        excluded = self._excluded.get(session)
+        if not excluded:
+            return found
+        count, texts = found
+        own = [text for text in texts if (text.record, text.text_key) not in excluded]
+        if count == len(texts):
+            return len(own), own
+        return max(len(own), count - len(excluded)), own
 
     def build_page(
         self, ranked: RankedSessions, offset: int, limit: int, hits: int
@@ -451,12 +508,17 @@ class ResultBuilder:
             if self._ranked
             else {}
         )
+        known = {one: self._drop_excluded(one, some) for one, some in found.items()}
+        found = {one: some for one, some in known.items() if some[1]}
         others = [session for session in sessions if session not in found]
         queries = [
             self._engine.all_of(self._build_queries(session)) for session in others
         ]
         searched = self._engine.search_many(queries, limit) if others else []
-        found |= zip(others, searched, strict=True)
+        found |= {
+            session: self._drop_excluded(session, some)
+            for session, some in zip(others, searched, strict=True)
+        }
         for session in sessions:
             self._sort_by_weight(found[session][1])
             self._text_cache[session, limit] = found[session]
@@ -615,11 +677,13 @@ class ResultBuilder:
         texts_by_session = self._texts_by_session if has_text_conditions else None
         if texts_by_session is not None:
             texts = texts_by_session.get(session, [])
+            _, texts = self._drop_excluded(session, (len(texts), texts))
             return len(texts), self._sort_by_weight(texts)
         found = self._text_cache.get((session, limit))
         if found is None:
             query = self._engine.all_of(self._build_queries(session))
             found = self._engine.search(query, limit)
+            found = self._drop_excluded(session, found)
             self._sort_by_weight(found[1])
         self.is_partial |= has_text_conditions and found[0] > limit
         return found
@@ -631,7 +695,9 @@ class ResultBuilder:
             if self._plan.text_conditions
             else _TEXTS_PER_HIT * max(hits, 1)
         )
-        return max(least, hits)
+        # Those that are left out may be the best.
+        spare = max(map(len, self._excluded.values()), default=0)
+        return max(least, hits) + spare
 
     def _sort_by_weight(self, texts: list[TextMatch]) -> list[TextMatch]:
         """Sort the engine's list in place, so that a cached list is sorted once.

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bygones.model.base import SessionId
-from bygones.model.query import And, Phrase, Query, Words
+from bygones.model.query import And, Exclusion, FieldValue, Phrase, Query, Words
 from bygones.model.summary import (
     CountBound,
     MatchPositions,
@@ -20,7 +20,7 @@ from bygones.model.summary import (
 )
 from bygones.query.fields import iter_leaves
 from bygones.query.matcher import asks_for_hidden
-from bygones.query.parser import and_terms
+from bygones.query.parser import and_terms, exclude_from
 from bygones.query.tokens import (
     TermRun,
     drop_stop_words,
@@ -57,6 +57,7 @@ class _PageRequest(Struct, frozen=True):
     hits_per_session: int
     sort: SortOrder
     redact: Callable[[str], str]
+    exclusion: Exclusion
 
 
 class MatchingSessions(Struct, frozen=True):
@@ -113,15 +114,20 @@ class Searcher:
         hits: int = 3,
         sort: str = SortOrder.BEST,
         redact: Callable[[str], str] = str,
+        exclusion: Exclusion | None = None,
     ) -> SearchResults:
         """Return the sessions that match a query, with their best hits.
 
         The order is the same for every page. If no text has a quoted phrase, its words
         are searched for one by one. ``redact`` is applied to each text before an excerpt
-        is cut out of it, because half a secret is not recognized as one.
+        is cut out of it, because half a secret is not recognized as one. What an
+        ``exclusion`` leaves out is ranked like everything else, then dropped.
         """
-        page = _PageRequest(limit, offset, hits, SortOrder(sort), redact)
+        page = _PageRequest(
+            limit, offset, hits, SortOrder(sort), redact, exclusion or Exclusion()
+        )
         if asks_for_hidden(query):
+            query = exclude_from(query, exclusion)
             with self._reader.read_transaction():
                 return self._search_hidden(query).search(
                     limit=limit, offset=offset, hits=hits, redact=redact
@@ -228,12 +234,22 @@ class _SearchRun:
             )
         plan = self._plan(query, resolved.words)
         hit_query = relax_query(query, resolved.words)
-        ranked = self._ranker.rank(
-            plan, hit_query, request.sort, request.offset + request.limit
-        )
+        needed = request.offset + request.limit
+        ranked = self._ranker.rank(plan, hit_query, request.sort, needed)
         builder = self._make_builder(
             plan, hit_query, ranked.title_matches, request.redact
         )
+        if request.exclusion != Exclusion():
+            excluded = self._excluded_sessions(request.exclusion.session_id)
+            builder.exclude(request.exclusion.result_phrase)
+            remaining = builder.without_excluded(ranked, excluded, needed)
+            if len(remaining.sessions) < needed and ranked.estimated_total:
+                dropped = len(ranked.sessions) - len(remaining.sessions)
+                ranked = self._ranker.rank(
+                    plan, hit_query, request.sort, needed + dropped
+                )
+                remaining = builder.without_excluded(ranked, excluded, needed)
+            ranked = remaining
         page, rest = builder.build_page(
             ranked, request.offset, request.limit, request.hits_per_session
         )
@@ -254,6 +270,15 @@ class _SearchRun:
             is_partial=builder.is_partial,
             is_empty_query=not plan.terms and not query.conditions,
         )
+
+    def _excluded_sessions(self, session_id: str | None) -> frozenset[int]:
+        """Return the session with an id, or the sessions that contain it."""
+        if session_id is None:
+            return frozenset()
+        number = self._reader.sessions.session_number(SessionId(session_id))
+        if number is not None:
+            return frozenset({number})
+        return frozenset(self._ranker.sessions_with(FieldValue("session", session_id)))
 
     def match_positions(self, query: Query, session: int | None) -> MatchPositions:
         resolved = self._resolve_words(query)
