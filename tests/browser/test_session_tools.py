@@ -161,22 +161,23 @@ def test_code_is_copied_and_pictures_are_enlarged(
         assert tab.errors == []
 
 
-def test_longer_diffs_get_their_colors_after_the_page(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_code_gets_its_colors_after_the_page(browser: Browser, tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     code = "\n".join(f"def function_{n}(): return {n}" for n in range(20))
     call = tool_use("Write", file_path="/work/demo/a.py", content=code)
-    home.session(PLAIN, thread(prompt("Write"), reply([call]), reply("Done")))
+    last = reply("Done:\n\n```python\nimport a\n```\n")
+    home.session(PLAIN, thread(prompt("Write"), reply([call]), last))
     Archive.ingest(tmp_path / "archive", [home.path])
     with run_server(tmp_path / "archive") as server:
         with open_tab(browser, server, java_script_enabled=False) as tab:
             tab.page.goto(f"{server.home}/session/{PLAIN}")
             expect(tab.page.locator("pre.diff[data-plain]")).to_contain_text("def")
+            expect(tab.page.locator("pre.plain")).to_contain_text("import a")
         with open_tab(browser, server) as tab:
             tab.page.goto(f"{server.home}/session/{PLAIN}")
             expect(tab.page.locator("pre.diff .k").first).to_have_text("def")
-            assert tab.page.locator("pre[data-plain]").count() == 0
+            expect(tab.page.locator(".prose pre .k").first).to_have_text("import")
+            assert tab.page.locator("pre[data-plain], pre.plain").count() == 0
             assert tab.errors == []
 
 

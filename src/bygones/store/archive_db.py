@@ -171,6 +171,8 @@ class ArchiveDB:
             migrate(self.db, self.path)
             _ensure_identity(self.db)
         self._check_version()
+        self._known_homes: list[str] = []
+        """Homes in which `source_by_id` looks first."""
         self._cached_chunk = lru_cache(maxsize=_CHUNK_CACHE_SIZE)(self._load_chunk)
         self._chunk_heads = lru_cache(maxsize=_CHUNK_CACHE_SIZE)(self._open_chunk_head)
 
@@ -264,14 +266,21 @@ class ArchiveDB:
 
     def source_by_id(self, id_: str) -> StoredSource | None:
         """Return a source by the path of its file."""
-        sql = f"{_SELECT_SOURCES} WHERE s.home = ? AND s.path = ?"
         with translate_read_errors(self.path):
-            for home in self.homes():
-                if not home or id_.startswith(f"{home}/"):
-                    path = id_[len(home) + 1 :] if home else id_
-                    row = fetch_one(self.db, sql, (home, path))
-                    if row:
-                        return stored_source_from_row(row)
+            found = self._find_in_homes(id_)
+            if found is None:  # it may be in a home that was added since
+                self._known_homes = self.homes()
+                found = self._find_in_homes(id_)
+        return found
+
+    def _find_in_homes(self, id_: str) -> StoredSource | None:
+        sql = f"{_SELECT_SOURCES} WHERE s.home = ? AND s.path = ?"
+        for home in self._known_homes:
+            if not home or id_.startswith(f"{home}/"):
+                path = id_[len(home) + 1 :] if home else id_
+                row = fetch_one(self.db, sql, (home, path))
+                if row:
+                    return stored_source_from_row(row)
         return None
 
     def homes(self) -> list[str]:

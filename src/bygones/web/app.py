@@ -62,7 +62,9 @@ __all__ = ["ROUTES", "RouteSpec", "create_app"]
 _MAX_CONCURRENT_REQUESTS = 4
 """Each request keeps a core busy, so more at once would only slow each other down."""
 _MAX_CONCURRENT_SESSION_PAGES = 2
-"""Session pages are short work and should not wait for each other."""
+"""Session pages of a hub wait for its database, not only for each other."""
+_MAX_CONCURRENT_LOCAL_PAGES = 1
+"""Those of an archive keep the interpreter busy: two at once take a fifth more CPU."""
 _READING_METHODS = {"GET", "HEAD"}
 """Requests that can be answered again after the database was restarted."""
 
@@ -156,7 +158,10 @@ def create_app(app_state: AppState) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         app_state.broadcaster.start()
         app.state.limiter = anyio.CapacityLimiter(_MAX_CONCURRENT_REQUESTS)
-        app.state.pages = anyio.CapacityLimiter(_MAX_CONCURRENT_SESSION_PAGES)
+        is_local = app_state.pool.folder is not None
+        app.state.pages = anyio.CapacityLimiter(
+            _MAX_CONCURRENT_LOCAL_PAGES if is_local else _MAX_CONCURRENT_SESSION_PAGES
+        )
         yield
         app_state.broadcaster.close()
         app_state.pool.close()

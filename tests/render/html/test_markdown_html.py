@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
+from markdown_it import MarkdownIt, rules_inline
 
-from bygones.render.html.markdown_html import render_markdown, render_preformatted
+from bygones.render.html import markdown_html
+from bygones.render.html.markdown_html import (
+    render_markdown,
+    render_preformatted,
+    render_prompt,
+)
 from tests.render.html.outline import attributes, outline, tags
 
 MARKDOWN = """\
@@ -153,3 +160,25 @@ def test_repeated_text_is_rendered_the_same(length: int) -> None:
     source = "**bold** " * (length // 9)
 
     assert render_markdown(source) == render_markdown(source)
+
+
+@given(st.text(alphabet="<>&\"'[]()!`*_|-#\n a:/\\~^.=+{}@$%;\u00e91"))
+def test_skipping_text_gives_what_markdown_it_gives(source: str) -> None:
+    quick = markdown_html._markdown_parser.__wrapped__(True)
+    plain = markdown_html._markdown_parser.__wrapped__(True)
+    plain.inline.ruler.at("text", rules_inline.text)
+
+    assert quick.render(source) == plain.render(source)
+
+
+@pytest.mark.parametrize("render", [render_markdown, render_prompt])
+def test_code_that_gets_its_colors_later_is_marked(
+    render: Callable[..., str],
+) -> None:
+    source = "```python\ndef f(): ...\n```\n\n```\nplain\n```"
+
+    html = render(source, has_colors=False)
+
+    assert '<pre class="plain"><code>def f(): ...' in html
+    assert "<pre><code>plain" in html
+    assert '<span class="k">def ' in render(source)

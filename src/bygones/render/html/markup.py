@@ -137,12 +137,17 @@ _PLAIN_LANGUAGES = frozenset(
 )
 
 
+def can_highlight(code: str, language: str) -> bool:
+    """Return whether `highlight_code` may add colors."""
+    name = language.strip().lower()
+    return name not in _PLAIN_LANGUAGES and len(code) <= _MAX_CODE_LENGTH
+
+
 def highlight_code(code: str, language: str) -> str:
     """Highlight code; code in an unknown language is only escaped."""
-    name = language.strip().lower()
-    if name in _PLAIN_LANGUAGES or len(code) > _MAX_CODE_LENGTH:
+    if not can_highlight(code, language):
         return escape_sanitized(code)
-    return _highlight(code, name)
+    return _highlight(code, language.strip().lower())
 
 
 _MARKDOWN_LANGUAGES = frozenset(("markdown", "md"))

@@ -188,11 +188,14 @@ class SystemMessageHtml(Struct, frozen=True):
 class HtmlSystemMessages(SystemMessageRenderer[SystemMessageHtml | None]):
     """Renders messages that are not answers; ``None`` if there is nothing to show."""
 
-    def __init__(self, text_parser: TextParser) -> None:
+    def __init__(self, text_parser: TextParser, *, has_colors: bool = True) -> None:
         self._text_parser = text_parser
+        self._has_colors = has_colors
 
     def prompt(self, message: Message) -> SystemMessageHtml:
-        text = render_prompt(prompt_text(message, self._text_parser))
+        text = render_prompt(
+            prompt_text(message, self._text_parser), has_colors=self._has_colors
+        )
         author = "You, while Claude was working" if message.is_steering else "You"
         return SystemMessageHtml(
             "prompt", author, join_html((text, render_media_blocks(message.blocks)))
@@ -245,13 +248,16 @@ class HtmlSystemMessages(SystemMessageRenderer[SystemMessageHtml | None]):
         html = escape_line(describe_compaction(message))
         _, summary = attached_texts(message, self._text_parser)
         if summary:
-            html = render_details(html, render_markdown(summary), "more")
+            html = render_details(html, self._render_markdown(summary), "more")
         return SystemMessageHtml("mark", "", html)
 
     def continuation(self, message: Message) -> SystemMessageHtml:
-        text = render_markdown(self._system_text(message))
+        text = self._render_markdown(self._system_text(message))
         html = render_details(escape_line(CONTINUATION), text, "more")
         return SystemMessageHtml("mark", "", html)
+
+    def _render_markdown(self, text: str) -> Html:
+        return render_markdown(text, has_colors=self._has_colors)
 
     def notification(self, message: Message) -> SystemMessageHtml:
         text = describe_notification(message, self._text_parser)
@@ -298,7 +304,7 @@ class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     max_folded_chars: int = MAX_OUTPUT_CHARS
     """Longer folded content is not part of the page; a script requests it."""
     has_colors: bool = True
-    """Whether longer diffs are highlighted; otherwise a script requests the colors."""
+    """Whether code is highlighted; otherwise a script requests the colors."""
 
 
 class HtmlFragment(Struct, frozen=True):
@@ -348,7 +354,9 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
     ) -> None:
         super().__init__(project, options, options.previous_time)
         self._options = options
-        self._system_messages = HtmlSystemMessages(options.text_parser)
+        self._system_messages = HtmlSystemMessages(
+            options.text_parser, has_colors=options.has_colors
+        )
         self._cost_labels = CostLabels(options, conversation)
         self._end_tags: list[str] = []
         """End tags of the open elements, the innermost last."""
@@ -432,7 +440,10 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
         )
 
     def _render_block(self, block: Block, *, is_error: bool) -> Iterator[HtmlFragment]:
-        yield HtmlFragment(_render_block(block, is_error=is_error))
+        has_colors = self._options.has_colors
+        yield HtmlFragment(
+            _render_block(block, is_error=is_error, has_colors=has_colors)
+        )
 
     def _render_call(self, call: ToolCall) -> Iterator[HtmlFragment]:
         line = self._call_formatter.format_call(call)
@@ -552,7 +563,7 @@ def _render_branch_switch(branch: BranchSummary, label: str) -> Html:
     )
 
 
-def _render_block(block: Block, *, is_error: bool) -> Html:
+def _render_block(block: Block, *, is_error: bool, has_colors: bool) -> Html:
     if isinstance(block, TextBlock):
         text = (block.text or "").strip("\n")
         if not text.strip():
@@ -560,7 +571,7 @@ def _render_block(block: Block, *, is_error: bool) -> Html:
         return (
             tag("p", escape_text(text), kind="bad")
             if is_error
-            else render_markdown(text)
+            else render_markdown(text, has_colors=has_colors)
         )
     if isinstance(block, ThinkingBlock):
         thinking = (block.thinking or "").strip("\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable
-from functools import partial
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -197,8 +196,6 @@ _MAX_AGENT_TEXT_CHARS = 12_000
 """Longer prompts and replies of agents are shown as output."""
 _OPEN_DIFF_LINES = 60
 """Longer diffs are folded."""
-_SHORT_DIFF_CHARS = 300
-"""Such diffs are highlighted even if longer ones get their colors later."""
 
 
 _EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
@@ -221,7 +218,7 @@ class ToolCallOptions(Struct, frozen=True, kw_only=True):
     file_url: str = ""
     """With it, a call that changed a file links to the file as it was then."""
     has_colors: bool = True
-    """Whether the code of longer diffs is highlighted."""
+    """Whether code is highlighted."""
 
 
 _DEFAULT_OPTIONS = ToolCallOptions()
@@ -232,11 +229,9 @@ def render_tool_call(
 ) -> Html:
     name = CURRENT_TOOL_NAMES.get(call.name, call.name)
     render_body = _BODIES.get(name, _generic_body)
-    if render_body is _edit_body and not options.has_colors:
-        render_body = partial(_edit_body, max_colored_chars=_SHORT_DIFF_CHARS)
     body = ToolCallBody(EMPTY_HTML)
     if not options.has_agent_below:
-        body = render_body(call, options.max_chars)
+        body = render_body(call, options)
     bad = " bad" if line.state.is_failure else ""
     id_ = make_element_id("c", call.id)
     summary = _render_summary(line)
@@ -299,66 +294,64 @@ def _render_answer(call: ToolCall, max_chars: int) -> Html:
     return render_result(call.result, call.stored_output, css_class, max_chars)
 
 
-def _bash_body(call: ToolCall, max_chars: int) -> ToolCallBody:
+def _bash_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
     command = parse_tool_input(call).command or call.label
     command_html = EMPTY_HTML
     if "\n" in command or len(command) > _INLINE_COMMAND_CHARS:
         command_html = tag("pre", escape_text(command), kind="command")
-    answer = _render_answer(call, max_chars)
+    answer = _render_answer(call, options.max_chars)
     outcome = None if answer else call.outcome
     if isinstance(outcome, BashOutcome):
         output = f"{outcome.stdout or ''}\n{outcome.stderr or ''}"
-        answer = render_output(output, max_chars=max_chars)
-    diffs = _render_shell_diffs(call, max_chars)
+        answer = render_output(output, max_chars=options.max_chars)
+    diffs = _render_shell_diffs(call, options)
     return ToolCallBody(join_html((command_html, answer, diffs)))
 
 
-def _render_shell_diffs(call: ToolCall, max_chars: int) -> Html:
+def _render_shell_diffs(call: ToolCall, options: ToolCallOptions) -> Html:
     """Render what a command changed, each file after its path."""
     diffs = list(shell_diffs(call))
     lines = [line for _, hunks in diffs for hunk in hunks for line in hunk.lines]
-    if sum(map(len, lines)) > max_chars < MAX_OUTPUT_CHARS:
+    if sum(map(len, lines)) > options.max_chars < MAX_OUTPUT_CHARS:
         return render_deferred(f"Show {pluralize(len(lines), 'line')}")
     return join_html(
         join_html(
             (
                 tag("p", escape_line(path), kind="note"),
-                render_diff(hunks, language_of(path)),
+                render_diff(hunks, language_of(path), has_colors=options.has_colors),
             )
         )
         for path, hunks in diffs
     )
 
 
-def _edit_body(
-    call: ToolCall, max_chars: int, max_colored_chars: int = MAX_OUTPUT_CHARS
-) -> ToolCallBody:
+def _edit_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
     hunks = build_hunks(call.outcome, call.raw_input)
-    error = _render_answer(call, max_chars) if call.is_error else EMPTY_HTML
+    error = _render_answer(call, options.max_chars) if call.is_error else EMPTY_HTML
     lines = sum(len(hunk.lines) for hunk in hunks)
     size = sum(len(line) for hunk in hunks for line in hunk.lines)
     is_short = lines <= _OPEN_DIFF_LINES
-    if not is_short and size > max_chars < MAX_OUTPUT_CHARS:
+    if not is_short and size > options.max_chars < MAX_OUTPUT_CHARS:
         label = f"Show {pluralize(lines, 'line')}"
         return ToolCallBody(join_html((error, render_deferred(label))))
     language = language_of(call.path or "")
-    diff = render_diff(hunks, language, has_colors=size <= max_colored_chars)
+    diff = render_diff(hunks, language, has_colors=options.has_colors)
     if is_short:
         return ToolCallBody(join_html((diff, error)), is_open=not call.is_error)
     return ToolCallBody(join_html((error, diff)))
 
 
-def _search_body(call: ToolCall, max_chars: int) -> ToolCallBody:
-    return ToolCallBody(_render_answer(call, max_chars))
+def _search_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
+    return ToolCallBody(_render_answer(call, options.max_chars))
 
 
-def _todo_body(call: ToolCall, _max_chars: int) -> ToolCallBody:
+def _todo_body(call: ToolCall, _options: ToolCallOptions) -> ToolCallBody:
     return _render_checklist(find_todos(call))
 
 
-def _task_list_body(call: ToolCall, max_chars: int) -> ToolCallBody:
+def _task_list_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
     tasks = find_tasks(call)
-    return _render_checklist(tasks) if tasks else _generic_body(call, max_chars)
+    return _render_checklist(tasks) if tasks else _generic_body(call, options)
 
 
 def _render_checklist(tasks: list[TodoItem]) -> ToolCallBody:
@@ -376,18 +369,22 @@ def _render_checklist(tasks: list[TodoItem]) -> ToolCallBody:
     return ToolCallBody(tag("ul", join_html(lines), kind="tasks"), is_open=True)
 
 
-def _empty_body(_call: ToolCall, _max_chars: int) -> ToolCallBody:
+def _empty_body(_call: ToolCall, _options: ToolCallOptions) -> ToolCallBody:
     return ToolCallBody(EMPTY_HTML)
 
 
-def _plan_body(call: ToolCall, max_chars: int) -> ToolCallBody:
+def _plan_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
     plan = find_plan(call)
-    html = tag("div", render_markdown(plan), kind="plan") if plan else EMPTY_HTML
-    error = _render_answer(call, max_chars) if call.is_error else EMPTY_HTML
+    html = (
+        tag("div", render_markdown(plan, has_colors=options.has_colors), kind="plan")
+        if plan
+        else EMPTY_HTML
+    )
+    error = _render_answer(call, options.max_chars) if call.is_error else EMPTY_HTML
     return ToolCallBody(join_html((html, error)), is_open=True)
 
 
-def _questions_body(call: ToolCall, max_chars: int) -> ToolCallBody:
+def _questions_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
     questions, answers = find_questions(call)
     is_single = len(questions) == 1
     parts = [
@@ -395,7 +392,7 @@ def _questions_body(call: ToolCall, max_chars: int) -> ToolCallBody:
         for question in questions
     ]
     if call.is_error or not parts:
-        parts.append(_render_answer(call, max_chars))
+        parts.append(_render_answer(call, options.max_chars))
     return ToolCallBody(join_html(parts), is_open=True)
 
 
@@ -433,14 +430,19 @@ def _render_question(
     return join_html((text, tag("ul", join_html(lines), kind="tasks")))
 
 
-def _fetch_body(call: ToolCall, max_chars: int) -> ToolCallBody:
+def _fetch_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
     outcome = call.outcome
     if isinstance(outcome, WebFetchOutcome) and outcome.result:
-        return ToolCallBody(render_markdown(outcome.result))
-    return ToolCallBody(_render_answer(call, max_chars))
+        if len(outcome.result) > options.max_chars < MAX_OUTPUT_CHARS:
+            lines = outcome.result.count("\n") + 1
+            return ToolCallBody(render_deferred(f"Show {pluralize(lines, 'line')}"))
+        return ToolCallBody(
+            render_markdown(outcome.result, has_colors=options.has_colors)
+        )
+    return ToolCallBody(_render_answer(call, options.max_chars))
 
 
-def _web_search_body(call: ToolCall, max_chars: int) -> ToolCallBody:
+def _web_search_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
     outcome = call.outcome
     lines = []
     if isinstance(outcome, WebSearchOutcome):
@@ -450,7 +452,7 @@ def _web_search_body(call: ToolCall, max_chars: int) -> ToolCallBody:
             if page.url
         ]
     if not lines:
-        return ToolCallBody(_render_answer(call, max_chars))
+        return ToolCallBody(_render_answer(call, options.max_chars))
     return ToolCallBody(tag("ul", join_html(lines), kind="pages"))
 
 
@@ -462,20 +464,22 @@ def _render_web_page(page: WebPage) -> Html:
     return tag("li", tag("a", title, href=url, rel="noopener noreferrer nofollow"))
 
 
-def _agent_body(call: ToolCall, max_chars: int) -> ToolCallBody:
+def _agent_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
     fields = decode_or_none(call.raw_input, _AgentInput)
     prompt = fields.prompt if fields and fields.prompt else ""
     prompt_html = (
-        tag("div", _render_agent_text(prompt, "command", max_chars), kind="plan")
+        tag("div", _render_agent_text(prompt, "command", options), kind="plan")
         if prompt
         else EMPTY_HTML
     )
     content = call.result.content if call.result else None
     if call.is_error or call.stored_output is not None or content is None:
-        return ToolCallBody(join_html((prompt_html, _render_answer(call, max_chars))))
+        return ToolCallBody(
+            join_html((prompt_html, _render_answer(call, options.max_chars)))
+        )
     blocks = (TextBlock(text=content),) if isinstance(content, str) else content
     answer = (
-        _render_agent_text(block.text or "", "output", max_chars)
+        _render_agent_text(block.text or "", "output", options)
         if isinstance(block, TextBlock)
         else render_media(block)
         for block in blocks
@@ -483,23 +487,27 @@ def _agent_body(call: ToolCall, max_chars: int) -> ToolCallBody:
     return ToolCallBody(join_html((prompt_html, *answer)))
 
 
-def _render_agent_text(text: str, css_class: str, max_chars: int) -> Html:
-    if not text.strip() or len(text) > min(max_chars, _MAX_AGENT_TEXT_CHARS):
-        return render_output(text, css_class, max_chars)
-    return render_markdown(text)
+def _render_agent_text(text: str, css_class: str, options: ToolCallOptions) -> Html:
+    if not text.strip() or len(text) > min(options.max_chars, _MAX_AGENT_TEXT_CHARS):
+        return render_output(text, css_class, options.max_chars)
+    return render_markdown(text, has_colors=options.has_colors)
 
 
 class _AgentInput(Struct, frozen=True):
     prompt: str | None = None
 
 
-def _generic_body(call: ToolCall, max_chars: int) -> ToolCallBody:
+def _generic_body(call: ToolCall, options: ToolCallOptions) -> ToolCallBody:
     fields = format_json(bytes(call.raw_input))
-    input_html = render_output(fields, "command", max_chars) if fields else EMPTY_HTML
-    return ToolCallBody(join_html((input_html, _render_answer(call, max_chars))))
+    input_html = (
+        render_output(fields, "command", options.max_chars) if fields else EMPTY_HTML
+    )
+    return ToolCallBody(
+        join_html((input_html, _render_answer(call, options.max_chars)))
+    )
 
 
-_BODIES: dict[str, Callable[[ToolCall, int], ToolCallBody]] = {
+_BODIES: dict[str, Callable[[ToolCall, ToolCallOptions], ToolCallBody]] = {
     "Bash": _bash_body,
     "PowerShell": _bash_body,
     "Read": _search_body,

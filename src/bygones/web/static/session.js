@@ -219,17 +219,18 @@ function prepare(section) {
   setFolds(section);
   for (const box of section.querySelectorAll("pre")) if (box.tabIndex < 0 && box.scrollWidth > box.clientWidth) box.tabIndex = 0;
 }
-// The page itself contains longer diffs without colors, so that it comes sooner.
+// The page itself contains code without colors, so that it comes sooner.
 async function loadColors() {
-  const plain = [...place.querySelectorAll("pre[data-plain]")];
-  for (const article of new Set(plain.map((diff) => diff.closest("article")))) {
+  const plain = [...place.querySelectorAll("pre[data-plain], pre.plain")];
+  for (const article of new Set(plain.map((code) => code.closest("article")))) {
     const response = await load(conversation.url("message", { at: article.id })).catch(() => null);
-    for (const diff of article.querySelectorAll("pre[data-plain]")) {
-      const id = CSS.escape(diff.closest(".call[id]").id);
-      const colored = response?.content.querySelector(`#${id} pre.diff`);
-      if (!colored) continue;
-      diff.removeAttribute("data-plain");
-      diff.replaceChildren(...colored.childNodes);
+    const colored = [...(response?.content.querySelectorAll("pre.diff, .prose pre") ?? [])];
+    for (const code of article.querySelectorAll("pre[data-plain], pre.plain")) {
+      const at = colored.findIndex((other) => other.textContent === code.textContent);
+      if (at < 0) continue;
+      code.removeAttribute("data-plain");
+      code.classList.remove("plain");
+      code.replaceChildren(...colored.splice(at, 1)[0].childNodes);
     }
   }
 }
