@@ -317,6 +317,36 @@ def test_keys_reach_the_start_and_keep_the_place(
         expect(page.locator("details.call[open]")).to_have_count(0)
 
 
+@pytest.mark.parametrize("key", ["End", "Control+End"])
+def test_end_goes_to_the_last_message_at_the_first_press(
+    browser: Browser, tmp_path: Path, key: str
+) -> None:
+    home = Home(tmp_path / ".claude")
+    # Windows are higher than is expected of those that are not loaded.
+    records = [
+        one
+        for at in range(200)
+        for one in (prompt(f"Question {at}"), reply("A line.\n\n" * 20 + f"Last {at}"))
+    ]
+    home.session(session_id(1), thread(*records))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with run_server(tmp_path / "archive") as server, open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{session_id(1)}")
+        page.locator("#outline a").first.wait_for()
+        page.keyboard.press(key)
+        expect(page.get_by_text("Last 199")).to_be_in_viewport()
+        page.wait_for_timeout(700)
+        expect(page.get_by_text("Last 199")).to_be_in_viewport()
+        # In the outline it scrolls the outline.
+        page.keyboard.press("Home")
+        page.wait_for_timeout(700)
+        page.locator("#outline").focus()
+        page.keyboard.press("End")
+        page.wait_for_timeout(300)
+        assert page.evaluate("scrollY") == 0
+
+
 def test_a_wide_diff_can_be_scrolled_with_keys(
     browser: Browser, server: RunningServer
 ) -> None:

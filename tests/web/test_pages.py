@@ -471,6 +471,27 @@ def test_usage_as_csv(page: WebClient) -> None:
     assert answer.text.splitlines()[0].startswith("key,title,replies")
 
 
+def test_numbers_of_the_usage_chart_follow_its_range_and_split(page: WebClient) -> None:
+    links = re.findall(
+        r'href="(/usage-chart.csv[^"]*)"',
+        page.get("/usage?since=all&split=project&measure=tokens").text,
+    )
+    whole = page.get(links[0].replace("&amp;", "&"))
+    days = [line.split(",") for line in whole.text.splitlines()[1:]]
+    by_model = page.get("/usage-chart.csv?since=all").text.splitlines()
+
+    assert whole.text.splitlines()[0] == "from,to,project,tokens,cost"
+    assert 'filename="usage-by-project-over-time.csv"' in str(whole.headers)
+    assert by_model[0] == "from,to,model,tokens,cost"
+    total = sum(int(line.split(",")[3]) for line in by_model[1:])
+    assert sum(int(day[3]) for day in days) == total > 0
+    later = f"since={days[-1][1]}&until={days[-1][1]}"
+    assert {
+        line.split(",")[0]
+        for line in page.get(f"/usage-chart.csv?{later}").text.splitlines()[1:]
+    } == {days[-1][1]}
+
+
 def test_problems_are_grouped_by_kind(page: WebClient) -> None:
     text = page.get("/problems?kind=not-json").text
 

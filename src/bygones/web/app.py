@@ -133,6 +133,7 @@ ROUTES = (
     RouteSpec("/usage", usage_dashboard.usage_page),
     RouteSpec("/usage.svg", usage_dashboard.usage_svg),
     RouteSpec("/usage.csv", usage.usage_csv),
+    RouteSpec("/usage-chart.csv", usage_dashboard.chart_csv),
     RouteSpec("/problems", about.problems_page),
     RouteSpec("/about", about.about_page),
     RouteSpec("/static/{version}/{name}", static_file),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
 from msgspec import Struct
@@ -186,14 +186,21 @@ def _key_cell(by: Grouping, row: UsageRow) -> Html:
 def usage_csv(context: RequestContext) -> Response:
     """Return the report as CSV."""
     report = usage_report(context)
+    rows: list[Sequence[object]] = []
+    if report.rows:
+        fields = report.rows[0].__struct_fields__
+        names = [name for name in fields if name != "block"]
+        rows = [names, *([getattr(row, name) for name in names] for row in report.rows)]
+    return csv_response(rows, f"usage-by-{report.by}.csv")
+
+
+def csv_response(rows: Sequence[Sequence[object]], name: str) -> Response:
+    """Return a table as a file; the first row has the names of the columns."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    rows = report.rows
-    if rows:
-        names = [name for name in rows[0].__struct_fields__ if name != "block"]
-        writer.writerow(names)
-        writer.writerows(_csv_cells(names, row) for row in rows)
-    name = f"usage-by-{report.by}.csv"
+    names = rows[0] if rows else ()
+    writer.writerows(rows[:1])
+    writer.writerows(map(_csv_cell, names, row) for row in rows[1:])
     return Response(
         out.getvalue().encode("utf-8", "backslashreplace"),
         media_type="text/csv",
@@ -201,18 +208,15 @@ def usage_csv(context: RequestContext) -> Response:
     )
 
 
-def _csv_cells(names: Sequence[str], row: UsageRow | ToolRow) -> Iterator[str]:
-    for name in names:
-        value = getattr(row, name)
-        if value is None:
-            yield ""
-        elif name in {"cost", "estimated_cost"}:
-            yield f"{value // NANOS_PER_DOLLAR}.{value % NANOS_PER_DOLLAR:09}"
-        elif isinstance(value, datetime):
-            yield value.isoformat().replace("+00:00", "Z")
-        else:
-            text = " ".join(value) if isinstance(value, tuple) else str(value)
-            text = sanitize_line(text)
-            # A spreadsheet must not evaluate text of a transcript as a formula.
-            is_formula = isinstance(value, str) and text.startswith(_FORMULA_PREFIXES)
-            yield f"'{text}" if is_formula else text
+def _csv_cell(name: object, value: object) -> str:
+    if value is None:
+        return ""
+    if name in {"cost", "estimated_cost"} and isinstance(value, int):
+        return f"{value // NANOS_PER_DOLLAR}.{value % NANOS_PER_DOLLAR:09}"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    text = " ".join(value) if isinstance(value, tuple) else str(value)
+    text = sanitize_line(text)
+    # A spreadsheet must not evaluate text of a transcript as a formula.
+    is_formula = isinstance(value, str) and text.startswith(_FORMULA_PREFIXES)
+    return f"'{text}" if is_formula else text

@@ -59,6 +59,7 @@ from bygones.web.layout import (
 )
 from bygones.web.pages.usage import (
     UsagePeriod,
+    csv_response,
     load_usage,
     sorted_rows,
     usage_table,
@@ -366,7 +367,7 @@ def _chart_section(
             Html(
                 '<button type="button" data-act="png" class="only-scripted">PNG</button>'
             ),
-            link(build_url("usage.csv", **params), escape_line("CSV")),
+            link(build_url("usage-chart.csv", **params), escape_line("CSV")),
         ),
         " ",
     )
@@ -413,6 +414,31 @@ def usage_svg(context: RequestContext) -> Response:
     )
     headers = {"Content-Disposition": 'attachment; filename="usage.svg"'}
     return Response(chart.encode(), media_type="image/svg+xml", headers=headers)
+
+
+def chart_csv(context: RequestContext) -> Response:
+    """Return the numbers of the chart: each day, week or month, divided into groups.
+
+    Groups that share a color in the chart have rows of their own.
+    """
+    board = _requested_dashboard(context)
+    series = _load_series(context, board)
+    days = _days(context, board, series)
+    rows: list[tuple[object, ...]] = [("from", "to", board.split, "tokens", "cost")]
+    for start, end, _ in _split_days(*days):
+        first, last = max(start, days[0]).isoformat(), end.isoformat()
+        tokens: Counter[str] = Counter()
+        costs: dict[str, int | None] = {}
+        for cell in series.cells:
+            if first <= cell.day <= last:
+                tokens[cell.group] += cell.tokens
+                if cell.cost is not None:
+                    costs[cell.group] = (costs.get(cell.group) or 0) + cell.cost
+        rows += (
+            (first, last, name, count, costs.get(name))
+            for name, count in sorted(tokens.items())
+        )
+    return csv_response(rows, f"usage-by-{board.split}-over-time.csv")
 
 
 def _formatter(measure: str) -> Callable[[float], str]:

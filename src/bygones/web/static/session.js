@@ -207,6 +207,13 @@ async function toEnd() {
   done.abort();
 }
 onKey("G", "Go to end", toEnd);
+// Alone, the browser would stop at the end as it is estimated. Lists and code scroll by themselves.
+addEventListener("keydown", (event) => {
+  if (event.key !== "End" || event.shiftKey || event.altKey || event.metaKey) return;
+  if (event.target.closest("input, textarea, select, aside, pre, .table, dialog") || document.querySelector("dialog[open]")) return;
+  event.preventDefault();
+  toEnd();
+});
 // Folds: messages that are loaded later are expanded or collapsed like the others, and what is
 // being read stays where it is.
 const FOLDS = "details.call, details.thought, details.agent";
