@@ -23,6 +23,7 @@ from tests.build import (
     jsonl,
     prompt,
     reply,
+    session_id,
     text,
     thinking,
     thread,
@@ -107,6 +108,34 @@ def test_every_page_loads_without_errors_and_is_accessible(
         wide = tab.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width
         assert _violations(tab.page) == []
+
+
+def test_neighboring_targets_are_large_enough(browser: Browser, tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    for number in range(1, 9):
+        # Long titles, and projects that differ: links on every row, close together.
+        cwd = f"/work/some-project-{number}"
+        long_prompt = prompt(f"Prompt {number} " + "of many words " * 60, cwd=cwd)
+        answer = reply("Yes", cwd=cwd, model=f"claude-opus-4-{number}")
+        home.session(session_id(number), thread(long_prompt, answer))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with run_server(tmp_path / "archive") as server:
+        for width in (1280, 390):
+            size = {"width": width, "height": 800}
+            with open_tab(browser, server, viewport=size) as tab:
+                for path in ("/", "/prompts", "/usage?since=all&measure=tokens"):
+                    tab.page.goto(server.home + path)
+                    assert _violations(tab.page) == []
+                    heights = tab.page.evaluate(
+                        "[...document.querySelectorAll('.c-project a, .legend a, "
+                        ".palette-hint')].filter(one => one.checkVisibility())"
+                        ".map(one => one.getBoundingClientRect().height)"
+                    )
+                    assert min(heights, default=24) >= 24
+                    texts = tab.page.locator(".prompt-text")
+                    assert texts.count() == 8 * (path == "/prompts")
+                    for text in texts.all():
+                        assert text.get_attribute("tabindex") == "0"
 
 
 def test_table_on_a_phone_does_not_break_words(

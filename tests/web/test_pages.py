@@ -825,6 +825,8 @@ def test_sessions_without_a_model_are_sorted_last(tmp_path: Path) -> None:
 
     assert _titles(page.get("/?sort=model").text) == ["second", "first"]
     assert _titles(page.get("/?sort=-model").text) == ["second", "first"]
+    assert _titles(page.get("/?sort=tokens").text) == ["second", "first"]
+    assert _titles(page.get("/?sort=cost").text) == ["second", "first"]
 
 
 def test_several_sessions_are_starred_and_tagged_at_once(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ SORT_KEYS: dict[str, SortKey] = {
 }
 """What lists can be sorted by; `sort=-cost` is in descending order."""
 DEFAULT_SORT = "-when"
+_EMPTY_CELLS = ("", 0)
 
 
 class SessionFilters(Struct, frozen=True, kw_only=True):
@@ -213,7 +214,8 @@ class SessionFilters(Struct, frozen=True, kw_only=True):
             key = SORT_KEYS[self.sort.removeprefix("-")]
             is_descending = self.sort.startswith("-")
             selected.sort(key=lambda one: key(one, costs), reverse=is_descending)
-            selected.sort(key=lambda one: key(one, costs) == "")
+            # Those whose cell is empty come last in both orders.
+            selected.sort(key=lambda one: key(one, costs) in _EMPTY_CELLS)
         return selected
 
 

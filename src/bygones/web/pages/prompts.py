@@ -43,6 +43,8 @@ from bygones.web.layout import (
 _PAGE_SIZE = 40
 _MAX_COPIED_CHARS = 20_000
 """Longer prompts are copied from their session."""
+_MAX_SHORT_CHARS, _MAX_SHORT_LINES = 80, 2
+"""Shorter prompts are shown as a whole, also on a phone."""
 _MIN_USES = 2
 _SORTS = (("", "Newest"), ("used", "Most used"))
 
@@ -157,12 +159,24 @@ def _items(
             "li",
             join_html(
                 (
-                    render_prompt(prompt.text.strip()),
+                    _render_text(prompt.text.strip()),
                     _copy_button(prompt.text),
                     tag("p", join_html(facts, " · "), kind="note"),
                 )
             ),
         )
+
+
+def _render_text(text: str) -> Html:
+    """Return a prompt; one that may need more room than it has is scrolled with keys."""
+    is_long = len(text) > _MAX_SHORT_CHARS or text.count("\n") > _MAX_SHORT_LINES
+    attributes = {"tabindex": "0", "role": "group", "aria_label": "Prompt"}
+    return tag(
+        "div",
+        render_prompt(text),
+        kind="prompt-text",
+        **(attributes if is_long else {}),
+    )
 
 
 def _copy_button(text: str) -> Html:
