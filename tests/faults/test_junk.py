@@ -58,7 +58,26 @@ def one_string(size: int) -> bytes:
     return b'"%s"\n' % (b"\\\\" * (size // 2))
 
 
-GENERATED = {"blocks": many_blocks, "fields": many_fields, "string": one_string}
+def one_text(size: int) -> bytes:
+    return b"neither JSON nor short " * (size // 23) + b"\n"
+
+
+def torn_record(size: int) -> bytes:
+    return b'{"type":"user","message":{"content":"%s\n' % (b"x" * size)
+
+
+def invalid_text(size: int) -> bytes:
+    return b'{"type":"user","message":{"content":"%s\xff"}}\n' % (b"x" * size)
+
+
+GENERATED = {
+    "blocks": many_blocks,
+    "fields": many_fields,
+    "string": one_string,
+    "text": one_text,
+    "torn record": torn_record,
+    "invalid UTF-8": invalid_text,
+}
 
 
 def write_all(sandbox: Sandbox) -> None:

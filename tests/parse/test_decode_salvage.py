@@ -6,6 +6,7 @@ import sys
 from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
 from bygones.model.base import Problem
 from bygones.parse import decode
@@ -379,3 +380,40 @@ def effort(hostile: bytes, length: int) -> int:
     with patch.object(decode, "_scan_object", counted):
         assert parse_line(source_line(raw))
     return sum(spent)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (ONE[:-30], ["not-json"]),
+        (b"words", ["not-json"]),
+        (b"[1]", ["not-an-object"]),
+        (ONE + TWO, ["not-json"]),
+        (ONE.replace(b"one", b"\xff"), ["not-json"]),
+        (ONE, []),
+        (ONE + b" \0", ["nul-run"]),
+    ],
+)
+def test_very_long_damaged_line_is_reported_but_not_searched(
+    monkeypatch: pytest.MonkeyPatch, raw: bytes, expected: list[str]
+) -> None:
+    monkeypatch.setattr(decode, "_MAX_REPAIRED_BYTES", 2)
+    monkeypatch.setattr(decode, "_MAX_DIVIDED_BYTES", 2)
+
+    assert kinds(raw) == expected
+
+
+@pytest.mark.parametrize(
+    "raw", [ONE, ONE[:-30], b"words", b"[1]", b"\0\0", b"", ONE + b"\0", ONE + TWO]
+)
+def test_newline_of_a_very_long_line_changes_nothing(raw: bytes) -> None:
+    line_ = source_line(raw)
+
+    found = parse_line_light(structs.replace(line_, raw=raw + b"\n"))
+
+    assert [part.position for part in found] == [
+        part.position for part in parse_line_light(line_)
+    ]
+    assert [type(part) for part in found] == [
+        type(part) for part in parse_line_light(line_)
+    ]

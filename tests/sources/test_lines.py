@@ -7,13 +7,21 @@ import sys
 import textwrap
 import tracemalloc
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bygones.model.base import Line, Position, Problem, SourceId
-from bygones.sources.lines import read_at, read_line_blocks, read_lines, split_lines
+from bygones.sources.lines import (
+    LONG_LINE_BYTES,
+    read_at,
+    read_line_blocks,
+    read_lines,
+    split_block,
+    split_lines,
+)
 from bygones.sources.walk import discover_sources
 
 BYTES = st.lists(
@@ -283,6 +291,37 @@ def test_long_line_is_in_memory_once(file: Path, end: bytes) -> None:
             pytest.fail("it was never handed on")
     finally:
         tracemalloc.stop()
+
+
+@given(raw=BYTES, block=BLOCKS, size=st.integers(1, 40), limit=st.integers(1, 9))
+def test_very_long_line_is_a_block_of_its_own(
+    file: Path, raw: bytes, block: int, *, size: int, limit: int
+) -> None:
+    file.write_bytes(raw)
+    source = SourceId(file.as_posix())
+
+    with patch("bygones.sources.lines.LONG_LINE_BYTES", limit):
+        read = list(read_line_blocks(source, target_size=size, buffer_size=block))
+
+    blocks = [item for item in read if not isinstance(item, Problem)]
+    assert b"".join(part for _, part in blocks) == raw
+    starts = [sum(len(part) for _, part in blocks[:at]) for at in range(len(blocks))]
+    assert [start for start, _ in blocks] == starts
+    for _, part in blocks:
+        if max(map(len, part.split(b"\n"))) > limit + 2 * block + size:
+            assert part.count(b"\n") <= 1
+
+
+@pytest.mark.parametrize(("size", "is_cut"), [(LONG_LINE_BYTES, False), (9, True)])
+def test_very_long_line_keeps_its_newline_to_be_indexed(
+    size: int, *, is_cut: bool
+) -> None:
+    raw = b"x" * size + b"\n"
+
+    (line,) = split_block(SourceId("a"), 0, 5, raw)
+
+    assert line.position == Position(SourceId("a"), 0, 5, size)
+    assert (line.raw is raw) is not is_cut
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])

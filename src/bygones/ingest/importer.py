@@ -198,6 +198,7 @@ class ImportRun:
             else:
                 self._store_bytes(stored, *writer.append(*block))
                 self._index_bytes(stored, *block)
+            del block  # it may be a giant line
         if writer.pending:
             self._store_bytes(stored, writer.start, writer.pending)
         if len(self._report.problems) > problem_count:
@@ -205,6 +206,7 @@ class ImportRun:
         stored = writer.build_stored_source(source)
         if writer.fragment or had_fragment:
             self._archive_db.set_fragment(stored, stored.stored_bytes, writer.fragment)
+            writer.fragment = b""
         self._archive_db.save_read_state(stored)
         self._indexer.finish_source(stored)
         if (

@@ -32,7 +32,7 @@ from bygones.parse.texts import (
     extract_text_spans,
     is_over_text_limit,
 )
-from bygones.sources.lines import split_lines
+from bygones.sources.lines import split_block
 from bygones.store.encoding import TextLengths, id_key
 from bygones.store.index_db import NodePage, encode_nodes
 from bygones.store.tokenizer import PreparedText, prepare_with_checksum
@@ -93,9 +93,7 @@ class IndexBatch(Struct, frozen=True, array_like=True):
 
 def index_block(block: LineBlock) -> IndexBatch:
     """Return the rows and texts of a block of lines."""
-    lines = split_lines(
-        block.source, block.generation, block.start, block.raw, merge_repeats=True
-    )
+    lines = split_block(block.source, block.generation, block.start, block.raw)
     records, nodes, found_problems = decode_lines(lines)
     problems = ProblemRuns(found_problems)
     lengths = TextLengths()

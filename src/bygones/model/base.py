@@ -58,6 +58,7 @@ class Line(Struct, frozen=True, gc=False):
 
     position: Position
     raw: bytes
+    """With the newline if the line is very long and `split_block` returned it."""
     has_newline: bool = True
     """Only the last line of a source may lack it."""
     repeats: int = 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import UnionType
@@ -345,6 +346,10 @@ _SCAN_COST_RATIO = 64
 """Characters that can be skipped in the time one is parsed."""
 _MAX_PIECES = 1_000
 """A damaged line is split into at most this many objects and problems."""
+_MAX_REPAIRED_BYTES = 16 << 20
+"""A longer damaged line is not repaired: that takes eight times its length in memory."""
+_MAX_DIVIDED_BYTES = 32 << 20
+"""A longer damaged line is not searched for records: that takes three times its length."""
 MIN_RECORD_LENGTH = len(b'{"type":""}')
 MIN_GUARDED_LENGTH = 1 << 20
 MAX_VALUES = 500_000
@@ -384,7 +389,7 @@ def _count_values(raw: bytes, start: int, end: int) -> int:
 
 def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
     """Yield the whole objects on a line, and the problems found, in order."""
-    raw = line.raw
+    raw, size = line.raw, line.position.length
     if has_too_many_values(raw):
         yield Problem("too-many", line.position)
         return
@@ -394,7 +399,7 @@ def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
         yield Problem("bom", _position_within(line, 0, start))
     if start >= end:
         kind = "nul-run" if b"\0" in raw else "blank"
-        yield Problem(kind, _position_within(line, start, len(raw)))
+        yield Problem(kind, _position_within(line, start, size))
         return
     first = _first_nonblank(raw, start)
     yield from _gap_problems(line, start, first)
@@ -403,14 +408,15 @@ def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
         reason := _why_not_an_object(memoryview(raw)[first:end])
     ):
         yield Problem("not-an-object", position, reason)
-        yield from _gap_problems(line, end, len(raw))
+        yield from _gap_problems(line, end, size)
         return
-    whole = _parse_whole(position, raw[first:end])
+    is_whole = not first and raw[end : end + 2] in {b"", b"\n"}
+    whole = _parse_whole(position, raw if is_whole else raw[first:end])
     if isinstance(whole, str):
         yield from _split_spliced(line, first, end, whole)
     else:
         yield from whole
-    yield from _gap_problems(line, end, len(raw))
+    yield from _gap_problems(line, end, size)
 
 
 def _parse_whole(
@@ -419,15 +425,14 @@ def _parse_whole(
     """Return the object, or the reason why the bytes are not JSON at all."""
     try:
         _decode_object(raw)
-        if not raw.isascii():
-            raw.decode()
+        check_utf8(raw)
     except RecursionError:
         return [Problem("too-deep", position)]
     except _SALVAGE_ERRORS as error:
         reason = str(error)
     else:
         return [SalvagedObject(position, raw)]
-    repaired = _repair_json(raw)
+    repaired = _repair_json(raw) if len(raw) <= _MAX_REPAIRED_BYTES else None
     if repaired is None:
         return reason
     if not repaired.startswith(b"{"):
@@ -435,12 +440,23 @@ def _parse_whole(
     return [Problem("repaired", position, reason), SalvagedObject(position, repaired)]
 
 
+def check_utf8(raw: bytes) -> None:
+    """Raise if bytes are not UTF-8; a long line is not decoded as a whole."""
+    if raw.isascii():
+        return
+    decoder = getincrementaldecoder("utf-8")()
+    for start in range(0, len(raw), _TAIL_BYTES):
+        decoder.decode(raw[start : start + _TAIL_BYTES])
+    decoder.decode(b"", final=True)
+
+
 def _split_spliced(
     line: Line, start: int, end: int, reason: str
 ) -> Iterator[SalvagedObject | Problem]:
     """Yield the whole records of a spliced line, and the torn rest as problems."""
     # Latin-1 maps each byte to one character, so indexes stay byte offsets.
-    text = line.raw[:end].decode("latin-1")
+    is_divided = end - start <= _MAX_DIVIDED_BYTES
+    text = line.raw[:end].decode("latin-1") if is_divided else ""
     budget = _MAX_PASSES * len(text)
     found: list[SalvagedObject | Problem] = []
     at = done = start

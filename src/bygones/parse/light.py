@@ -55,6 +55,7 @@ from bygones.parse.decode import (
     FieldHooks,
     InvalidFieldCallback,
     SalvagedObject,
+    check_utf8,
     content_text,
     decode_struct,
     has_too_many_values,
@@ -89,9 +90,12 @@ def parse_line_light(line: Line) -> tuple[LocatedRecord | Problem, ...]:
     length = len(line.raw)
     if length < MIN_RECORD_LENGTH and line.has_newline and line.position.offset:
         return _short_line_problems(line)
-    if length >= MIN_GUARDED_LENGTH and has_too_many_values(line.raw):
+    is_long = length >= MIN_GUARDED_LENGTH
+    if is_long and has_too_many_values(line.raw):
         return (Problem("too-many", line.position),)
     try:
+        if is_long:  # or it is found to be invalid when most of it was copied
+            check_utf8(line.raw)
         record = _decode_light(line.raw)
     except DECODE_ERRORS:
         return _parse_damaged(line)

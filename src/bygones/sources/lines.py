@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from itertools import groupby
 
 from bygones.model.base import (
@@ -93,6 +94,8 @@ def _problem_from_open_error(error: OSError | ValueError, source: SourceId) -> P
     return problem_from_error(error, source)
 
 
+LONG_LINE_BYTES = 4 << 20
+"""Longer lines are read, split and decoded without copies of them."""
 _BUFFER_SIZE = 1 << 18
 """Small enough for the CPU cache; larger buffers are slower."""
 
@@ -133,41 +136,76 @@ def read_line_blocks(
 ) -> Iterator[tuple[int, bytes] | Problem]:
     """Yield offset and bytes of blocks of whole lines, from the byte `start`.
 
-    A block has at least `target_size` bytes, about that or one long line. An unfinished
-    last line is a block of its own. As with `read_lines`, reading stops at the end that
-    the file had when it was opened, and a problem comes last.
+    A block has at least `target_size` bytes, about that or one long line. A very long
+    line and an unfinished last line are blocks of their own. As with `read_lines`,
+    reading stops at the end that the file had when it was opened, and a problem comes
+    last.
     """
     source_id = get_source_id(source)
     with open_source(source_id) as opened:
         if isinstance(opened, Problem):
             yield opened
             return
-        parts: list[bytes] = []
-        size = 0
+        lines = _LineBuffer(start)
         problem = None
         for raw in _read_buffers(opened, source_id, start, buffer_size):
             if isinstance(raw, Problem):
                 problem = raw
                 break
-            parts.append(raw)
-            size += len(raw)
-            end = raw.rfind(b"\n") + 1 if size >= target_size else 0
-            if end:
-                parts[-1] = raw[:end]
-                block, parts = parts, [raw[end:]]
-                block_start, start = start, start + size - len(parts[0])
-                size = len(parts[0])
-                yield block_start, _join_and_clear(block)
-        yield from _split_unfinished(start, _join_and_clear(parts))
+            yield from lines.add(raw, target_size)
+        yield from _split_unfinished(*lines.pop())
         if problem:
             yield problem
 
 
-def _join_and_clear(parts: list[bytes]) -> bytes:
-    """Join parts and free them: they may be those of a very long line."""
-    raw = b"".join(parts)
-    parts.clear()
-    return raw
+class _LineBuffer:
+    """Joins what is read to blocks of whole lines; a very long line is its own block.
+
+    `BytesIO` returns its bytes without a copy, which a list of parts does not.
+    """
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._buffer = BytesIO()
+        self._line_start = 0
+        """Where the last, unfinished line starts in the buffer."""
+
+    def add(self, raw: bytes, target_size: int) -> Iterator[tuple[int, bytes]]:
+        """Add bytes, and yield the blocks that they complete."""
+        if self._buffer.tell() - self._line_start >= LONG_LINE_BYTES:
+            if self._line_start:
+                yield self._cut_lines()
+            end = raw.find(b"\n") + 1
+            if not end:
+                self._buffer.write(raw)
+                return
+            yield self.pop(raw[:end])
+            raw = raw[end:]
+        end = raw.rfind(b"\n") + 1
+        if not end or self._buffer.tell() + len(raw) < target_size:
+            self._line_start = self._buffer.tell() + end if end else self._line_start
+            self._buffer.write(raw)
+            return
+        yield self.pop(raw[:end])
+        self._buffer.write(raw[end:])
+
+    def pop(self, end: bytes = b"") -> tuple[int, bytes]:
+        """Return all bytes with their offset, and start a new block after them."""
+        start = self._start
+        if self._buffer.tell():
+            self._buffer.write(end)
+            end, self._buffer = self._buffer.getvalue(), BytesIO()
+        self._start, self._line_start = start + len(end), 0
+        return start, end
+
+    def _cut_lines(self) -> tuple[int, bytes]:
+        """Return the lines before the last one."""
+        raw = self._buffer.getvalue()
+        lines, rest = raw[: self._line_start], raw[self._line_start :]
+        self._buffer = BytesIO()
+        block = self.pop(lines)
+        self._buffer.write(rest)
+        return block
 
 
 def _split_unfinished(start: int, raw: bytes) -> Iterator[tuple[int, bytes]]:
@@ -263,6 +301,20 @@ def split_lines(
         position = Position(source, generation, start, len(rest))
         lines.append(Line(position, rest, has_newline=False))
     return lines
+
+
+def split_block(
+    source: SourceId, generation: int, start: int, raw: bytes
+) -> Iterable[Line]:
+    """Split bytes as `split_lines` does, to index them.
+
+    Identical short lines are merged. A very long line keeps its newline, because a copy
+    without it would take as much memory again.
+    """
+    end = len(raw) - 1
+    if end >= LONG_LINE_BYTES and raw.find(b"\n") == end:
+        return [Line(Position(source, generation, start, end), raw)]
+    return split_lines(source, generation, start, raw, merge_repeats=True)
 
 
 def _iter_short_lines(
