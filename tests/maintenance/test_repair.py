@@ -398,3 +398,25 @@ def test_purge_erases_the_damaged_copies_too(tmp_path: Path) -> None:
         archive.purge(archive.sources(sessions=purged), sessions=purged)
 
     assert not list(sandbox.archive.glob("archive.db.damaged-*"))
+
+
+def test_repair_says_that_it_rebuilt_a_missing_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), thread(prompt("some words")))
+    sandbox.ingest()
+    shutil.rmtree(sandbox.archive / "index")
+    arguments = ["--archive", str(sandbox.archive)]
+
+    without = main(["verify", "--deep", *arguments])
+    note = capsys.readouterr()
+    repaired = main(["repair", *arguments])
+    said = capsys.readouterr().out
+    again = main(["repair", *arguments])
+
+    assert without == ExitCode.FAILURE and "matches" not in note.out
+    assert (repaired, again) == (0, 0)
+    assert said == "rebuilt: the index, which was missing; the archive is intact\n"
+    assert "nothing to repair" in capsys.readouterr().out
+    assert verify(sandbox.archive, deep=True).is_index_compared

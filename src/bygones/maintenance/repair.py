@@ -89,7 +89,7 @@ def repair_archive(
                 result.is_index_rebuilt = True
             if result.lost:
                 archive_dir.save_checksum("")  # the next ingestion looks at all files
-        if is_changed:
+        if is_changed or result.is_index_rebuilt:
             remove_verification(folder)
     return result
 

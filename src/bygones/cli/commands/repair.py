@@ -49,7 +49,10 @@ def print_result(result: RepairResult, *, has_others: bool) -> None:
     if result.lost:
         _print_hint(has_others=has_others)
     elif result.damaged_copy is None and not result.recovered:
-        click.echo("nothing to repair: the archive is intact")
+        if result.is_index_rebuilt:
+            click.echo("rebuilt: the index, which was missing; the archive is intact")
+        else:
+            click.echo("nothing to repair: the archive is intact")
 
 
 def _print_hint(*, has_others: bool) -> None:
