@@ -20,6 +20,8 @@ from bygones.model.sessions import Session
 from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog, redact_session
 from bygones.render.session_tree import iter_branch_tree_lines, iter_tree_lines
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.derived_tables import DerivedTables
 from tests.build import Home, jsonl
 from tests.faults.hostile import SESSION, SHAPES
 from tests.faults.mutations import MUTATIONS
@@ -137,3 +139,47 @@ def test_branches_that_are_walked_from_their_start_are_caught(
     MUTATIONS["store_whole_branches"](monkeypatch.setattr)
 
     assert measure_growth("comb", 200, tmp_path)["import"] > MAX_RATIO
+
+
+def count_steps(line: bytes, n: int, folder: Path) -> int:
+    """Return how many thousand steps SQLite takes to group ``n`` times some lines."""
+    home = folder / "home"
+    path = home / "projects" / "-srv-app" / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(line * n)
+    Archive.ingest(folder / "archive", [home])
+    steps = 0
+
+    def add_one() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    with ArchiveDir(folder / "archive", write=True) as archive_dir:
+        assert archive_dir.index is not None
+        tables = DerivedTables(archive_dir.index)
+        archive_dir.index.db.set_progress_handler(add_one, 1_000)
+        tables.group_families([1])
+        tables.leaf_titles([1])
+        tables.all_leaf_titles()
+        tables.has_summaries(2)
+        tables.families_titled_by_others()
+        tables.mark_titled_sessions_dirty()
+        archive_dir.index.remove_source(1)
+    return steps
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"x","uuid":"a"}\n',
+        b'{"type":"assistant","uuid":"a","message":{"id":"b"}}\n',
+        b'{"type":"x","uuid":"a"}\n{"type":"summary","summary":"s","leafUuid":"a"}\n',
+    ],
+)
+def test_records_with_the_same_id_are_not_compared_in_pairs(
+    line: bytes, tmp_path: Path
+) -> None:
+    few, many = (count_steps(line, n, tmp_path / str(n)) for n in (400, 1_600))
+
+    assert many < 8 * few

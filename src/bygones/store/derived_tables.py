@@ -131,17 +131,18 @@ class DerivedTables:
         """Mark sessions for which a source of a dirty session has titles."""
         self._db.execute(
             "INSERT OR IGNORE INTO dirty_session"
-            " SELECT r.session FROM dirty_session AS d"
+            " SELECT r.session FROM (SELECT DISTINCT t.leaf_key FROM dirty_session AS d"
             " JOIN source_state AS s ON s.session = d.session"
-            " JOIN leaf_title AS t ON t.source = s.source"
-            " JOIN record AS r ON r.key = t.leaf_key"
+            " JOIN leaf_title AS t ON t.source = s.source) AS titled"
+            " JOIN record AS r ON r.key = titled.leaf_key"
         )
 
     def families_titled_by_others(self) -> list[tuple[int, int]]:
         """Return pairs of families: one has a title for a session of the other."""
         return fetch_all(
             self._db,
-            "SELECT DISTINCT one.family, other.family FROM leaf_title AS t"
+            "SELECT DISTINCT one.family, other.family"
+            " FROM (SELECT DISTINCT leaf_key, source FROM leaf_title) AS t"
             " JOIN record AS r ON r.key = t.leaf_key"
             " JOIN session AS other ON other.number = r.session"
             " JOIN source_state AS s ON s.source = t.source"
@@ -190,10 +191,12 @@ class DerivedTables:
             for column in ("key", "message_key"):
                 rows = fetch_all(
                     self._db,
-                    "SELECT DISTINCT other.session FROM record AS own"  # noqa: S608
-                    f" JOIN record AS other ON other.{column} = own.{column}"
-                    " WHERE own.session = ? AND other.session <> own.session",
-                    (session,),
+                    "SELECT DISTINCT other.session"  # noqa: S608 (our names)
+                    f" FROM (SELECT DISTINCT {column} AS id FROM record"
+                    f" WHERE session = ? AND {column} IS NOT NULL) AS own"
+                    f" CROSS JOIN record AS other ON other.{column} = own.id"
+                    " WHERE other.session <> ?",
+                    (session, session),
                 )
                 for (other,) in rows:
                     yield session, other
@@ -226,8 +229,9 @@ class DerivedTables:
                 continue
             found += fetch_all(
                 self._db,
-                "SELECT t.leaf, t.title, t.source FROM record AS r"
-                " JOIN leaf_title AS t ON t.leaf_key = r.key WHERE r.session = ?"
+                "SELECT t.leaf, t.title, t.source"
+                " FROM (SELECT DISTINCT key FROM record WHERE session = ?) AS r"
+                " CROSS JOIN leaf_title AS t ON t.leaf_key = r.key"
                 " ORDER BY t.source, t.start",
                 (session,),
             )
@@ -237,8 +241,12 @@ class DerivedTables:
         """Return titles of the records of all sessions, by session."""
         found: dict[int, list[tuple[RecordId, str, int]]] = {}
         rows = self._db.execute(
-            "SELECT r.session, t.leaf, t.title, t.source FROM leaf_title AS t"
-            " CROSS JOIN record AS r ON r.key = t.leaf_key ORDER BY t.source, t.start"
+            "WITH titled AS MATERIALIZED (SELECT DISTINCT k.leaf_key, r.session"
+            " FROM (SELECT DISTINCT leaf_key FROM leaf_title) AS k"
+            " CROSS JOIN record AS r ON r.key = k.leaf_key)"
+            " SELECT o.session, t.leaf, t.title, t.source FROM titled AS o"
+            " CROSS JOIN leaf_title AS t ON t.leaf_key = o.leaf_key"
+            " ORDER BY t.source, t.start"
         )
         for session, *values in rows:
             found.setdefault(session, []).append((values[0], values[1], values[2]))
@@ -363,7 +371,8 @@ class DerivedTables:
         keeps SQLite from doing that for every title.
         """
         sql = (
-            "SELECT 1 FROM leaf_title AS t CROSS JOIN record AS r"
+            "SELECT 1 FROM (SELECT DISTINCT leaf_key FROM leaf_title) AS t"
+            " CROSS JOIN record AS r"
             " ON r.key = t.leaf_key WHERE +r.session = ? LIMIT 1"
         )
         return fetch_one(self._db, sql, (number,)) is not None

@@ -278,8 +278,9 @@ class IndexDB:
             "SELECT session FROM source_state WHERE source = ? AND session IS NOT NULL"
         )
         titled_sessions = (
-            "SELECT r.session FROM leaf_title AS t JOIN record AS r ON r.key = t.leaf_key"
-            " WHERE t.source = ?"
+            "SELECT r.session FROM"
+            " (SELECT DISTINCT leaf_key FROM leaf_title WHERE source = ?) AS t"
+            " JOIN record AS r ON r.key = t.leaf_key"
         )
         for sql in (own_session, titled_sessions):
             self.db.execute(f"INSERT OR IGNORE INTO dirty_session {sql}", (source,))
