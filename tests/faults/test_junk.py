@@ -30,6 +30,9 @@ FILES = {
     "alternating": b"\n{\n",
     "objects": b"{}\n",
     "unknown records": b'{"type":"x"}\n',
+    "empty prompts": b'{"type":"user"}\n',
+    "empty replies": b'{"type":"assistant"}\n',
+    "empty notices": b'{"type":"system"}\n',
     "one line of records": b'{"type":"x"}',
     "one line of lists": b"[",
 }

@@ -107,7 +107,7 @@ def index_block(block: LineBlock) -> IndexBatch:
         (node, record)
         for node, record in zip(nodes, records, strict=True)
         # Messages of very old versions and other programs may have no id.
-        if node.uuid or node.is_conversation
+        if node.uuid or (node.is_conversation and not is_empty_node(node))
     ]
     for row, (node, record) in enumerate(with_id):
         spans = extract_text_spans(record, node)

@@ -104,15 +104,20 @@ def parse_line_light(line: Line) -> tuple[LocatedRecord | Problem, ...]:
     return (LocatedRecord(record, line.position, line.raw),)
 
 
-def is_empty_node(node: RecordNode) -> bool:
-    """Whether a node of an unknown type has no id, so that nothing can refer to it.
+_SHOWN_KINDS = frozenset({"user", "assistant", "system", "progress"})
 
-    Such nodes are only counted: junk can have one every dozen bytes.
+
+def is_empty_node(node: RecordNode) -> bool:
+    """Whether a node has no id, so that nothing can refer to it, and nothing to show.
+
+    Those of unknown types are only counted. Junk can have one every dozen bytes.
     """
-    return (
-        node.uuid is None
-        and node.session_id is None
-        and node.kind not in RECORDS_BY_TYPE
+    if node.uuid is not None or node.session_id is not None:
+        return False
+    return node.kind not in RECORDS_BY_TYPE or (
+        node.kind in _SHOWN_KINDS
+        and node
+        == RecordNode(position=node.position, kind=node.kind, origin=node.origin)
     )
 
 
