@@ -25,7 +25,7 @@ from bygones.errors import HubRejected, HubTokenMissing, RemoteCallRejected
 from bygones.ingest.index_batch import decode_lines
 from bygones.model.base import Problem, RecordId, SessionId
 from bygones.model.nodes import RecordNode
-from bygones.model.query import FieldTerm, FieldValue, Query, Term
+from bygones.model.query import Exclusion, FieldTerm, FieldValue, Query, Term
 from bygones.model.summary import (
     Annotations,
     IndexedEdit,
@@ -36,6 +36,7 @@ from bygones.model.summary import (
 )
 from bygones.model.usage import ReportedCost
 from bygones.query.fields import iter_leaves
+from bygones.query.parser import exclude_from
 from bygones.search.service import MatchingSessions, Searcher
 from bygones.sources.lines import split_lines
 from bygones.store.archive_db import Chunk, StoredSource
@@ -621,7 +622,10 @@ class RemoteSearcher:
         hits: int = 3,
         sort: str = "best",
         redact: Callable[[str], str] = str,  # noqa: ARG002 (done before the upload)
+        exclusion: Exclusion | None = None,
     ) -> SearchResults:
+        # As conditions, which hubs of earlier versions know too.
+        query = exclude_from(query, exclusion)
         found: SearchResults = self._call("search", query, (limit, offset, hits), sort)
         return found
 
