@@ -16,7 +16,12 @@ from bygones.model.base import Position, Problem, SourceFile, SourceId, SourceKi
 from bygones.model.nodes import AgentSidecar, LocatedRecord, RecordNode, Transcript
 from bygones.model.problem_runs import ProblemRuns, repeat_problem
 from bygones.model.sessions import Session
-from bygones.parse.light import build_node, is_empty_node, parse_line_light
+from bygones.parse.light import (
+    build_node,
+    is_empty_node,
+    max_records_before,
+    parse_line_light,
+)
 from bygones.parse.loader import RecordLoader, stored_output_id
 from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.lines import read_at, read_lines
@@ -187,8 +192,12 @@ def load_transcript(
         for found in parse_line_light(line):
             if isinstance(found, LocatedRecord):
                 node = build_node(found)
-                if not is_empty_node(node):
+                if is_empty_node(node):
+                    continue
+                if len(nodes) < max_records_before(node.position.offset):
                     nodes.append(node)
+                else:
+                    problems.add(Problem("too-many-records", node.position))
             else:
                 problems.extend(repeat_problem(found, line))
     return Transcript(

@@ -36,6 +36,13 @@ FILES = {
     "one line of records": b'{"type":"x"}',
     "one line of lists": b"[",
 }
+SHORT_RECORDS = {
+    "short prompts": b'{"type":"user","message":{"content":"a"}}\n',
+    "short titles": b'{"type":"ai-title","aiTitle":"a"}\n',
+    "short records of a session": b'{"type":"user","sessionId":"a"}\n',
+}
+"""Valid records, of which a file may have only so many."""
+MAX_SHORT_MEMORY = sized(300, 700, 700) * 1_000_000
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="memory is counted as Linux counts it"
 )
@@ -85,7 +92,9 @@ GENERATED = {
 
 def write_all(sandbox: Sandbox) -> None:
     """Write all kinds of junk as small files of one home."""
-    files = [(raw * SIZE)[: SIZE // 8] for raw in FILES.values()]
+    files = [
+        (raw * SIZE)[: SIZE // 8] for raw in (FILES | SHORT_RECORDS).values()
+    ]
     files += [junk(seeded(seed), SIZE // 8) for seed in range(4)]
     for number, raw in enumerate(
         [*files, many_blocks(2_000_000), many_fields(4_000_000), one_string(8_000_000)]
@@ -132,6 +141,23 @@ def test_large_file_of_junk_takes_little_memory_and_space(
     assert cost.memory < MAX_MEMORY
     assert archive_size(sandbox) < MAX_ARCHIVE
     reached("files of 100 MB of junk", 1)
+    reached(f"peak MB: {name}", cost.memory // 1_000_000)
+
+
+@pytest.mark.skipif(is_usual(), reason="part of the long form")
+@pytest.mark.parametrize("name", SHORT_RECORDS)
+def test_large_file_of_short_records_takes_little_memory(
+    name: str, tmp_path: Path
+) -> None:
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes((SHORT_RECORDS[name] * SIZE)[:SIZE])
+
+    cost = measure_cost(sandbox)
+
+    assert cost.memory < MAX_SHORT_MEMORY
+    reached("files of 100 MB of short records", 1)
     reached(f"peak MB: {name}", cost.memory // 1_000_000)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bygones.assemble.agents import (
     find_hidden_records,
@@ -26,7 +26,12 @@ from bygones.model.records import (
     SYSTEM_SUBTYPES,
     is_known_version,
 )
-from bygones.parse.light import build_node, is_empty_node, parse_line_light
+from bygones.parse.light import (
+    build_node,
+    is_empty_node,
+    max_records_before,
+    parse_line_light,
+)
 from bygones.parse.texts import (
     build_record_texts,
     extract_text_spans,
@@ -34,7 +39,7 @@ from bygones.parse.texts import (
 )
 from bygones.sources.lines import split_block
 from bygones.store.encoding import TextLengths, id_key
-from bygones.store.index_db import NodePage, encode_nodes
+from bygones.store.index_db import NodePage, decode_nodes, encode_nodes
 from bygones.store.tokenizer import PreparedText, prepare_with_checksum
 
 __all__ = ["IndexBatch", "IndexDocument", "LineBlock", "decode_lines", "index_block"]
@@ -136,6 +141,41 @@ def index_block(block: LineBlock) -> IndexBatch:
         is_warm_up=starts_warm_up(nodes),
         has_sidechain=bool(inline),
         may_start_hidden_run=may_start_hidden_run(inline),
+    )
+
+
+def leave_out_records(batch: IndexBatch, start: int, known: int) -> IndexBatch:
+    """Return a batch without records of which its file has too many.
+
+    The block starts at `start`, and there are `known` records before it.
+    """
+    if known + batch.page.count <= max_records_before(start):
+        return batch
+    nodes: list[RecordNode] = []
+    problems = ProblemRuns(batch.problems)
+    for node in decode_nodes(batch.page.msgpack):
+        if known + len(nodes) < max_records_before(node.position.offset):
+            nodes.append(node)
+        else:
+            problems.add(Problem("too-many-records", node.position))
+    offsets = {node.position.offset for node in nodes}
+    new_indexes = {
+        old: new
+        for new, old in enumerate(
+            index for index, row in enumerate(batch.rows) if row[2] in offsets
+        )
+    }
+    return structs.replace(
+        batch,
+        page=encode_nodes(nodes),
+        rows=[batch.rows[old] for old in new_indexes],
+        documents=[
+            structs.replace(document, row_index=new_indexes[document.row_index])
+            for document in batch.documents
+            if document.row_index in new_indexes
+        ],
+        leaf_titles=[title for title in batch.leaf_titles if title[1] in offsets],
+        problems=list(problems),
     )
 
 

@@ -23,7 +23,13 @@ from bygones.ingest.growing import (
     grow_session,
     write_session,
 )
-from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
+from bygones.ingest.index_batch import (
+    IndexBatch,
+    LineBlock,
+    decode_lines,
+    index_block,
+    leave_out_records,
+)
 from bygones.ingest.loading import agent_states, gather_family
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import (
@@ -235,6 +241,8 @@ class Indexer:
             self._indexed[stored_source.number] = indexed
         index = self._index
         self._remove_last_line(stored_source.number, start)
+        known = index.count_nodes(stored_source.number) if start else 0
+        batch = leave_out_records(batch, start, known)
         first = index.add_nodes(indexed, batch.page, batch.rows)
         index.add_leaf_titles(stored_source.number, batch.leaf_titles)
         lengths = index.text_lengths(stored_source.number, is_new=not start)

@@ -121,6 +121,19 @@ def is_empty_node(node: RecordNode) -> bool:
     )
 
 
+def max_records_before(offset: int) -> int:
+    """Return how many records of a file are used before an offset; others are left out.
+
+    A record takes 1 to 7 kB of memory while its session is assembled, and junk can have
+    one every 20 bytes. The longest transcripts known have 650 bytes per record.
+    """
+    return _MAX_SHORT_RECORDS + offset // _MIN_RECORD_BYTES
+
+
+_MAX_SHORT_RECORDS = 100_000
+_MIN_RECORD_BYTES = 1024
+
+
 def _short_line_problems(line: Line) -> tuple[Problem, ...]:
     """Return the problems of a line that is too short to be a record."""
     position = line.position

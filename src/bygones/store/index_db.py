@@ -154,7 +154,7 @@ def _get_decoder() -> msgspec.msgpack.Decoder[list[RecordNode]]:
 
 
 INDEX_FILE = "index.db"
-DERIVATION_VERSION = 43
+DERIVATION_VERSION = 44
 """To be raised whenever nodes, sessions or texts are derived differently."""
 NODES_PER_PAGE = 512
 
@@ -367,6 +367,13 @@ class IndexDB:
             self.db.execute("INSERT INTO text_deletion VALUES (?)", (last[0],))
             removed.append(last[0])
         return removed
+
+    def count_nodes(self, source: int) -> int:
+        """Return how many nodes a source has, with those that are pending."""
+        sql = "SELECT coalesce(sum(node_count), 0) FROM node_page WHERE source = ?"
+        _, pending = self._pending_pages.get(source, (0, []))
+        (stored,) = fetch_one(self.db, sql, (source,))
+        return int(stored) + sum(page.count for page in pending)
 
     def flush_nodes(self, source: int) -> None:
         """Write pending nodes, joined with a small page before them."""

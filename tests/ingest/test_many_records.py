@@ -1,0 +1,84 @@
+"""Of a file with very many short records the first are used, and all bytes are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.model.base import SessionId
+from bygones.model.problem_runs import count_problems
+from bygones.parse import light
+from bygones.reader import read_sessions
+from tests.build import jsonl, prompt, reply, session_id, thread
+from tests.store.sandbox import Sandbox, differing_tables
+
+ID = SessionId(session_id(1))
+USED, COUNT = 10, 40
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of a session of which few records are used."""
+    monkeypatch.setattr(light, "_MAX_SHORT_RECORDS", USED)
+    monkeypatch.setattr(light, "_MIN_RECORD_BYTES", 1_000_000)
+    path = tmp_path / "home" / "projects" / "-x" / f"{ID}.jsonl"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def lines(count: int) -> list[bytes]:
+    both = [
+        one for at in range(count) for one in (prompt(f"kiwi {at}"), reply("heron"))
+    ]
+    return jsonl(thread(*both)[:count]).splitlines(keepends=True)
+
+
+def count_left_out(archive: Archive) -> int:
+    found = [problem for _, problem in archive.problems()]
+    return count_problems(one for one in found if one.kind == "too-many-records")
+
+
+def test_further_records_are_kept_and_reported_but_not_used(path: Path) -> None:
+    sandbox = Sandbox(path.parents[3])
+    path.write_bytes(b"".join(lines(COUNT)))
+
+    sandbox.ingest()
+
+    assert sandbox.generations(path) == [path.read_bytes()]
+    with Archive.open(sandbox.archive) as archive:
+        assert archive.session_summary(ID).message_count == USED
+        assert count_left_out(archive) == COUNT - USED
+        assert archive.search("kiwi").sessions[0].hit_count == USED // 2
+    (session,) = read_sessions(path)
+    assert len(session.live_branch.messages) == USED
+    found = [one for one in session.problems if one.kind == "too-many-records"]
+    assert count_problems(found) == COUNT - USED
+
+
+@pytest.mark.parametrize("parts", [1, 7, 13])
+def test_the_same_records_are_used_if_a_file_grows(path: Path, parts: int) -> None:
+    sandbox = Sandbox(path.parents[3])
+    for start in range(0, COUNT, parts):
+        path.write_bytes(b"".join(lines(COUNT)[: start + parts]))
+        sandbox.ingest()
+
+    with Archive.open(sandbox.archive) as archive:
+        assert archive.session_summary(ID).message_count == USED
+        assert count_left_out(archive) == COUNT - USED
+    assert differing_tables(sandbox) == []
+
+
+def test_files_with_longer_records_are_used_as_a_whole(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(light, "_MIN_RECORD_BYTES", 100)
+    sandbox = Sandbox(path.parents[3])
+    path.write_bytes(b"".join(lines(COUNT)))
+
+    sandbox.ingest()
+
+    with Archive.open(sandbox.archive) as archive:
+        assert archive.session_summary(ID).message_count == COUNT
+        assert count_left_out(archive) == 0
