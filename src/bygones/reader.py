@@ -183,7 +183,7 @@ def load_transcript(
     source: SourceFile, sidecar: SourceFile | None = None
 ) -> Transcript:
     """Return the nodes of a source, and the problems found in it."""
-    nodes = []
+    nodes: list[RecordNode] = []
     problems = ProblemRuns()
     for line in read_lines(source, merge_repeats=True):
         if isinstance(line, Problem):

@@ -92,9 +92,7 @@ GENERATED = {
 
 def write_all(sandbox: Sandbox) -> None:
     """Write all kinds of junk as small files of one home."""
-    files = [
-        (raw * SIZE)[: SIZE // 8] for raw in (FILES | SHORT_RECORDS).values()
-    ]
+    files = [(raw * SIZE)[: SIZE // 8] for raw in (FILES | SHORT_RECORDS).values()]
     files += [junk(seeded(seed), SIZE // 8) for seed in range(4)]
     for number, raw in enumerate(
         [*files, many_blocks(2_000_000), many_fields(4_000_000), one_string(8_000_000)]

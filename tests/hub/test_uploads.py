@@ -79,6 +79,8 @@ BOMB = compress(b"\n" * (80 * 1024 * 1024))
         change_chunk(frame=b"junk"),
         change_chunk(frame=b""),
         change_chunk(frame=unsized(RAW)),
+        change_chunk(frame=compress(RAW) + b"more"),
+        change_chunk(frame=compress(RAW) + compress(RAW)),
         change_chunk(frame=BOMB, length=80 * 1024 * 1024),
         change_chunk(frame=BOMB),
         change_chunk(
@@ -90,7 +92,7 @@ BOMB = compress(b"\n" * (80 * 1024 * 1024))
         change_chunk(fingerprint=b"1" * 33, length=0, frame=b""),
         change_chunk(fingerprint=b"1", length=0, frame=b"", kind=SourceKind.SIDECAR),
     ],
-    ids=range(23),
+    ids=range(25),
 )
 def test_request_with_an_invalid_chunk_is_rejected(piece: UploadChunk) -> None:
     with pytest.raises(UploadRejected):

@@ -217,6 +217,30 @@ def test_family_that_cannot_be_stored_is_skipped_until_it_changes(
     assert (store.pending_sources(), failed.describe()) == ([], "")
 
 
+def test_people_whose_sources_failed_before_are_derived_last(
+    empty: StoreAndBlobs, tmp_path: Path
+) -> None:
+    """Each of their sources may take as long as is allowed."""
+    store, objects = empty
+    for person in ("ann", "ben"):
+        home = Home(tmp_path / person)
+        home.session(session_id(9), thread(prompt(f"from {person}")))
+        upload_homes(store, objects, person, [home.path])
+    people = {one.number: one.person for one in store.pending_sources()}
+    first = next(iter(people))
+    groups: list[str] = []
+
+    derive_pending(
+        store,
+        objects,
+        alone=frozenset({first}),
+        on_group=lambda group: groups.append(people[next(iter(group[0]))]),
+    )
+
+    assert len(groups) == len(set(people.values())) == 2
+    assert groups[-1] == people[first]
+
+
 @pytest.mark.full_on_clickhouse
 def test_unavailable_database_fails_the_whole_derivation(
     empty: StoreAndBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

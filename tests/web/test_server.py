@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
@@ -69,6 +70,32 @@ def test_idle_connections_do_not_block_others(
         connection.close()
         for one in idle:
             one.close()
+
+
+def test_connection_that_sends_countless_parts_of_a_body_is_closed(
+    tmp_path: Path,
+) -> None:
+    """Each part takes a fixed time, in which no other request is served."""
+    links: list[str] = []
+    serving = WebServer(
+        ServerConfig(folder=build_archive(tmp_path).folder), links.append
+    )
+    running = Thread(target=serving.run)
+    running.start()
+    place = ("127.0.0.1", urlsplit(links[0]).port or 0)
+    head = f"POST /enter HTTP/1.1\r\nHost: 127.0.0.1:{place[1]}\r\n"
+    answers: list[bytes] = []
+    try:
+        for part in (b"1\r\nx\r\n" * 8_000, b"200\r\n%s\r\n" % (b"x" * 512)):
+            with socket.create_connection(place, timeout=60) as sender:
+                request = f"{head}Transfer-Encoding: chunked\r\n\r\n".encode()
+                with suppress(OSError):
+                    sender.sendall(request + part + b"0\r\n\r\n")
+                    answers.append(sender.recv(8))
+    finally:
+        serving.stop()
+        running.join(60)
+    assert answers in ([b"", b"HTTP/1.1"], [b"HTTP/1.1"])
 
 
 def test_connections_that_do_not_read_responses_do_not_block_others(

@@ -113,7 +113,8 @@ def _check_frame(chunk: UploadChunk) -> None:
     try:
         # Decompression fails if a frame contains more than it declares.
         declared = zstandard.frame_content_size(chunk.frame)
-        raw = decompress(chunk.frame) if declared == chunk.length else b""
+        is_honest = declared == chunk.length
+        raw = decompress(chunk.frame, is_foreign=True) if is_honest else b""
     except zstandard.ZstdError as error:
         raise UploadRejected(f"a chunk cannot be decompressed: {error}") from None
     if len(raw) != chunk.length or sha256_digest(raw) != chunk.sha256:

@@ -46,18 +46,23 @@ def compress(data: bytes) -> bytes:
     return _CODECS.compressor.compress(data)
 
 
-def decompress(frame: bytes, *, expected_size: int = 0) -> bytes:
+def decompress(
+    frame: bytes, *, expected_size: int = 0, is_foreign: bool = False
+) -> bytes:
     """Return the bytes of a compressed frame.
 
     A frame that claims to contain more than `expected_size`, or than any frame of its
-    length can, is refused before memory is allocated: the claim may be damaged.
+    length can, is refused before memory is allocated: the claim may be damaged. After a
+    foreign frame there must be nothing, because its hash would not cover that.
     """
     claimed = _CODECS.content_size(frame)
     if claimed > (expected_size or len(frame) * _MAX_RATIO):
         raise _CODECS.error_type(
             f"a frame of {len(frame)} bytes claims to hold {claimed}"
         )
-    return _CODECS.decompressor.decompress(frame, max_output_size=expected_size)
+    return _CODECS.decompressor.decompress(
+        frame, max_output_size=expected_size, allow_extra_data=not is_foreign
+    )
 
 
 class ChunkHead:

@@ -95,7 +95,7 @@ class StoredFrame(Struct, frozen=True, array_like=True):
         """Return the bytes; none if they are damaged."""
         size = self.chunk.stop - self.chunk.start
         try:
-            raw = decompress(self.frame, expected_size=size)
+            raw = decompress(self.frame, expected_size=size, is_foreign=True)
         except Exception:  # noqa: BLE001 (whatever zstandard raises)
             return None
         is_whole = len(raw) == size and sha256_digest(raw) == self.chunk.hash

@@ -121,7 +121,11 @@ def derive_pending(
         people.setdefault(source.person, []).append(source.number)
     written = 0
     failures: list[ArchiveDamaged] = []
-    for person, numbers in people.items():
+    suspects = alone | failed.families.keys()
+    # Others first: those of one person may take as long as is allowed, each.
+    for person, numbers in sorted(
+        people.items(), key=lambda one: (not suspects.isdisjoint(one[1]), len(one[1]))
+    ):
         deriver = _PersonDeriver(store, blobs, person, failed)
         deriver.alone, deriver.on_group = alone, on_group
         written += deriver.derive(numbers)

@@ -185,8 +185,17 @@ class _UvicornServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+_MIN_LINE_BYTES = 64
+"""How long the lines of a request, or the parts of a chunked body, are on average."""
+_MAX_SHORT_LINES_BYTES = 32 * 1024
+"""Header lines may be shorter."""
+
+
 class _HttpProtocol(H11Protocol):
-    """Closes connections without a request, so that they do not block others."""
+    """Closes connections without a request, or with countless parts.
+
+    They would block others.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -195,6 +204,13 @@ class _HttpProtocol(H11Protocol):
             for other in [*self.connections]:
                 if other is not self and isinstance(other, _HttpProtocol):
                     other.close_if_idle()
+
+    def data_received(self, data: bytes) -> None:
+        # Each part of a chunked body takes a fixed time, in which others have to wait.
+        if data.count(b"\r\n") * _MIN_LINE_BYTES > len(data) + _MAX_SHORT_LINES_BYTES:
+            self.transport.close()
+            return
+        super().data_received(data)
 
     def _close_if_unused(self) -> None:
         if self._current_cycle() is None and not self.transport.is_closing():
