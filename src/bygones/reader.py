@@ -19,7 +19,7 @@ from bygones.model.sessions import Session
 from bygones.parse.light import (
     build_node,
     is_empty_node,
-    max_records_before,
+    max_parentless_before,
     parse_line_light,
 )
 from bygones.parse.loader import RecordLoader, stored_output_id
@@ -184,6 +184,7 @@ def load_transcript(
 ) -> Transcript:
     """Return the nodes of a source, and the problems found in it."""
     nodes: list[RecordNode] = []
+    parentless_count = 0
     problems = ProblemRuns()
     for line in read_lines(source, merge_repeats=True):
         if isinstance(line, Problem):
@@ -194,10 +195,12 @@ def load_transcript(
                 node = build_node(found)
                 if is_empty_node(node):
                     continue
-                if len(nodes) < max_records_before(node.position.offset):
-                    nodes.append(node)
-                else:
-                    problems.add(Problem("too-many-records", node.position))
+                if node.parent_uuid is None:
+                    if parentless_count >= max_parentless_before(node.position.offset):
+                        problems.add(Problem("too-many-records", node.position))
+                        continue
+                    parentless_count += 1
+                nodes.append(node)
             else:
                 problems.extend(repeat_problem(found, line))
     return Transcript(

@@ -1,4 +1,4 @@
-"""Of a file with very many short records the first are used, and all bytes are kept."""
+"""Of very many short records without a parent the first are used; all bytes are kept."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ USED, COUNT = 10, 40
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of a session of which few records are used."""
-    monkeypatch.setattr(light, "_MAX_SHORT_RECORDS", USED)
-    monkeypatch.setattr(light, "_MIN_RECORD_BYTES", 1_000_000)
+    """Return the path of a session of which few records without a parent are used."""
+    monkeypatch.setattr(light, "_MAX_PARENTLESS_RECORDS", USED)
+    monkeypatch.setattr(light, "_BYTES_PER_PARENTLESS_RECORD", 1_000_000)
     path = tmp_path / "home" / "projects" / "-x" / f"{ID}.jsonl"
     path.parent.mkdir(parents=True)
     return path
@@ -30,9 +30,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def lines(count: int) -> list[bytes]:
     both = [
-        one for at in range(count) for one in (prompt(f"kiwi {at}"), reply("heron"))
+        one
+        for at in range(count)
+        for one in (prompt(f"kiwi {at}"), reply(f"heron {at}"))
     ]
-    return jsonl(thread(*both)[:count]).splitlines(keepends=True)
+    return jsonl(both[:count]).splitlines(keepends=True)
 
 
 def count_left_out(archive: Archive) -> int:
@@ -73,7 +75,7 @@ def test_the_same_records_are_used_if_a_file_grows(path: Path, parts: int) -> No
 def test_files_with_longer_records_are_used_as_a_whole(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(light, "_MIN_RECORD_BYTES", 100)
+    monkeypatch.setattr(light, "_BYTES_PER_PARENTLESS_RECORD", 100)
     sandbox = Sandbox(path.parents[3])
     path.write_bytes(b"".join(lines(COUNT)))
 
@@ -82,3 +84,16 @@ def test_files_with_longer_records_are_used_as_a_whole(
     with Archive.open(sandbox.archive) as archive:
         assert archive.session_summary(ID).message_count == COUNT
         assert count_left_out(archive) == 0
+
+
+def test_threads_of_any_number_of_records_are_used_as_a_whole(path: Path) -> None:
+    sandbox = Sandbox(path.parents[3])
+    path.write_bytes(jsonl(thread(*(prompt(f"kiwi {at}") for at in range(COUNT)))))
+
+    sandbox.ingest()
+
+    with Archive.open(sandbox.archive) as archive:
+        assert archive.session_summary(ID).message_count == COUNT
+        assert count_left_out(archive) == 0
+    (session,) = read_sessions(path)
+    assert len(session.live_branch.messages) == COUNT

@@ -38,7 +38,7 @@ def test_page_round_trips_any_number_of_nodes(count: int) -> None:
 
     assert page.count == count
     assert decode_nodes(page.msgpack) == nodes(count)
-    assert node_page_from_bytes(count, page.msgpack) == page
+    assert node_page_from_bytes(count, count, page.msgpack) == page
 
 
 @pytest.mark.parametrize("counts", [(), (0, 0), (1, 15), (15, 1, 16), (65_535, 1)])

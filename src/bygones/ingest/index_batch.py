@@ -29,7 +29,7 @@ from bygones.model.records import (
 from bygones.parse.light import (
     build_node,
     is_empty_node,
-    max_records_before,
+    max_parentless_before,
     parse_line_light,
 )
 from bygones.parse.texts import (
@@ -147,17 +147,19 @@ def index_block(block: LineBlock) -> IndexBatch:
 def leave_out_records(batch: IndexBatch, start: int, known: int) -> IndexBatch:
     """Return a batch without records of which its file has too many.
 
-    The block starts at `start`, and there are `known` records before it.
+    The block starts at `start`; `known` records before it have no parent.
     """
-    if known + batch.page.count <= max_records_before(start):
+    if known + batch.page.parentless_count <= max_parentless_before(start):
         return batch
     nodes: list[RecordNode] = []
     problems = ProblemRuns(batch.problems)
     for node in decode_nodes(batch.page.msgpack):
-        if known + len(nodes) < max_records_before(node.position.offset):
-            nodes.append(node)
-        else:
-            problems.add(Problem("too-many-records", node.position))
+        if node.parent_uuid is None:
+            if known >= max_parentless_before(node.position.offset):
+                problems.add(Problem("too-many-records", node.position))
+                continue
+            known += 1
+        nodes.append(node)
     offsets = {node.position.offset for node in nodes}
     new_indexes = {
         old: new

@@ -121,17 +121,18 @@ def is_empty_node(node: RecordNode) -> bool:
     )
 
 
-def max_records_before(offset: int) -> int:
-    """Return how many records of a file are used before an offset; others are left out.
+def max_parentless_before(offset: int) -> int:
+    """Return how many records without a parent are used before an offset of a file.
 
-    A record takes 1 to 7 kB of memory while its session is assembled, and junk can have
-    one every 20 bytes. The longest transcripts known have 650 bytes per record.
+    A session of them can't be assembled in parts: each takes 1 to 7 kB of memory, and
+    junk can have one every 20 bytes. In real transcripts one of ten records has no
+    parent, and a record has 650 bytes or more.
     """
-    return _MAX_SHORT_RECORDS + offset // _MIN_RECORD_BYTES
+    return _MAX_PARENTLESS_RECORDS + offset // _BYTES_PER_PARENTLESS_RECORD
 
 
-_MAX_SHORT_RECORDS = 100_000
-_MIN_RECORD_BYTES = 1024
+_MAX_PARENTLESS_RECORDS = 100_000
+_BYTES_PER_PARENTLESS_RECORD = 1024
 
 
 def _short_line_problems(line: Line) -> tuple[Problem, ...]:

@@ -73,6 +73,8 @@ class NodePage(Struct, frozen=True, array_like=True, gc=False):
     """Encoded nodes, and their number."""
 
     count: int
+    parentless_count: int
+    """How many of them have no parent: metadata, and the first records of threads."""
     body: bytes
 
     @property
@@ -82,19 +84,22 @@ class NodePage(Struct, frozen=True, array_like=True, gc=False):
 
 
 def encode_nodes(nodes: Sequence[RecordNode]) -> NodePage:
-    return node_page_from_bytes(len(nodes), _encode(nodes))
+    parentless_count = sum(node.parent_uuid is None for node in nodes)
+    return node_page_from_bytes(len(nodes), parentless_count, _encode(nodes))
 
 
-def node_page_from_bytes(count: int, raw: bytes) -> NodePage:
+def node_page_from_bytes(count: int, parentless_count: int, raw: bytes) -> NodePage:
     """Return a page from a MessagePack list of `count` nodes."""
-    return NodePage(count, raw[len(_array_header(count)) :])
+    return NodePage(count, parentless_count, raw[len(_array_header(count)) :])
 
 
 def join_pages(pages: Iterable[NodePage]) -> NodePage:
     """Join pages without decoding them."""
     parts = list(pages)
     return NodePage(
-        sum(page.count for page in parts), b"".join(page.body for page in parts)
+        sum(page.count for page in parts),
+        sum(page.parentless_count for page in parts),
+        b"".join(page.body for page in parts),
     )
 
 
@@ -368,12 +373,14 @@ class IndexDB:
             removed.append(last[0])
         return removed
 
-    def count_nodes(self, source: int) -> int:
-        """Return how many nodes a source has, with those that are pending."""
-        sql = "SELECT coalesce(sum(node_count), 0) FROM node_page WHERE source = ?"
+    def count_parentless_nodes(self, source: int) -> int:
+        """Return how many nodes of a source have no parent, with those pending."""
+        sql = (
+            "SELECT coalesce(sum(parentless_count), 0) FROM node_page WHERE source = ?"
+        )
         _, pending = self._pending_pages.get(source, (0, []))
         (stored,) = fetch_one(self.db, sql, (source,))
-        return int(stored) + sum(page.count for page in pending)
+        return int(stored) + sum(page.parentless_count for page in pending)
 
     def flush_nodes(self, source: int) -> None:
         """Write pending nodes, joined with a small page before them."""
@@ -382,17 +389,27 @@ class IndexDB:
             return
         last = None
         if start:
-            sql = "SELECT start, node_count FROM node_page WHERE source = ?"
+            sql = (
+                "SELECT start, node_count, parentless_count FROM node_page"
+                " WHERE source = ?"
+            )
             last = fetch_one(self.db, f"{sql} ORDER BY start DESC LIMIT 1", (source,))
         if last is not None and last[1] < NODES_PER_PAGE // 2:
-            start, count = last
+            start, count, parentless_count = last
             sql = "SELECT frame FROM node_page WHERE source = ? AND start = ?"
             (frame,) = fetch_one(self.db, sql, (source, start))
-            pages.insert(0, node_page_from_bytes(count, decompress(frame)))
+            page = node_page_from_bytes(count, parentless_count, decompress(frame))
+            pages.insert(0, page)
         whole = join_pages(pages)
         self.db.execute(
             NODE_PAGE.insert_sql("REPLACE"),
-            (source, start, whole.count, compress(whole.msgpack)),
+            (
+                source,
+                start,
+                whole.count,
+                whole.parentless_count,
+                compress(whole.msgpack),
+            ),
         )
 
     def text_lengths(self, source: int, *, is_new: bool) -> TextLengths:
