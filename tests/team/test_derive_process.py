@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from select import select
 from subprocess import PIPE, Popen
 
 import pytest
@@ -68,3 +69,26 @@ def test_process_that_does_not_start_is_reported() -> None:
 
     with pytest.raises(RuntimeError, match="does not start"):
         process.derive()
+
+
+STARTING_HUB = """
+import os, subprocess, sys, time
+module = "bygones.team.derive_process"
+child = subprocess.Popen([sys.executable, "-P", "-m", module, str(os.getpid())])
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+"""A hub that starts the process; its orders come from our pipe, which stays open."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no parents of processes")
+def test_process_ends_when_its_hub_is_killed() -> None:
+    with Popen([sys.executable, "-c", STARTING_HUB], stdin=PIPE, stdout=PIPE) as hub:
+        assert hub.stdout is not None
+        hub.stdout.readline()  # the process is running
+        hub.kill()
+        hub.wait()
+
+        # End of file: the process had our pipe open, too.
+        assert select([hub.stdout], [], [], 30)[0]
+        assert hub.stdout.read() == b""

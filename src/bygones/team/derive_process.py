@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from subprocess import PIPE, Popen
-from time import monotonic
+from threading import Thread
+from time import monotonic, sleep
 from typing import IO
 
 import msgspec
@@ -30,6 +31,7 @@ __all__ = ["DeriveLimits", "DeriveProcess"]
 
 _MAX_RESTARTS = 1_000
 """Deaths of the process in one derivation, after which it is tried again later."""
+_PARENT_CHECK_SECONDS = 0.5
 
 
 class DeriveLimits(Struct, frozen=True, kw_only=True):
@@ -134,7 +136,7 @@ class DeriveProcess:
     def _running(self) -> Popen[bytes]:
         if self._child is None:
             self._child = Popen(  # noqa: S603 (our own interpreter)
-                [sys.executable, "-P", "-m", __name__],
+                [sys.executable, "-P", "-m", __name__, str(os.getpid())],
                 stdin=PIPE,
                 stdout=PIPE,
                 start_new_session=True,
@@ -170,6 +172,16 @@ def _limit_memory(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (size, hard))
 
 
+def _exit_with_parent(parent: int) -> None:
+    """Exit when the hub is gone, also in the middle of a group that takes minutes.
+
+    Otherwise it holds locks that the process of the next hub needs.
+    """
+    while os.getppid() == parent:
+        sleep(_PARENT_CHECK_SECONDS)
+    os._exit(1)
+
+
 def _serve(orders: IO[bytes], reports: IO[bytes]) -> None:
     start = msgspec.json.decode(orders.readline(), type=_Start)
     _limit_memory(start.memory_bytes)
@@ -196,5 +208,6 @@ def _serve(orders: IO[bytes], reports: IO[bytes]) -> None:
 
 
 if __name__ == "__main__":
+    Thread(target=_exit_with_parent, args=(int(sys.argv[1]),), daemon=True).start()
     with suppress(KeyboardInterrupt, BrokenPipeError):
         _serve(sys.stdin.buffer, sys.stdout.buffer)
