@@ -21,7 +21,8 @@ from bygones.maintenance.index_repair import (
 from bygones.maintenance.verify import rebuild, verify
 from bygones.model.summary import SearchResults
 from bygones.store import archive_dir, index_seal
-from bygones.store.text_index import TantivyEngine, TextIndex
+from bygones.store.tantivy_engine import TantivyEngine
+from bygones.store.text_index import TextIndex
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import reached, seeded, sized
@@ -269,7 +270,7 @@ def test_engine_that_panics_is_our_error_and_the_next_command_rebuilds(
             self._searcher = Broken()  # type: ignore[assignment]
 
     with monkeypatch.context() as patched:
-        patched.setattr("bygones.store.text_index.TantivyEngine", Engine)
+        patched.setattr("bygones.store.tantivy_engine.TantivyEngine", Engine)
         with Archive.open(copy) as archive, pytest.raises(IndexDamaged):
             archive.search("apple")
 

@@ -36,8 +36,9 @@ from bygones.search.service import Searcher
 from bygones.search.texts import TextLoader, make_title_text
 from bygones.sources.lines import split_lines
 from bygones.store.local_reader import IndexLookup, LocalReader
-from bygones.store.text_index import TextMatch, stem_word
+from bygones.store.tantivy_engine import TextMatch
 from bygones.store.tokenizer import tokenize
+from bygones.store.word_forms import stem_word
 from tests.build import moment
 from tests.properties.homes import LONGER, ONE, layouts, temporary_sandbox, write_layout
 from tests.query.trees import joined, terms

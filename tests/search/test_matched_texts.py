@@ -14,7 +14,7 @@ from bygones.search import ranking
 from bygones.store.archive_db import ArchiveDB
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import compress, decompress
-from bygones.store.text_index import TantivyEngine
+from bygones.store.tantivy_engine import TantivyEngine
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.search.searching import open_archive
 from tests.store.sandbox import Sandbox

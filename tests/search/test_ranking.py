@@ -9,7 +9,7 @@ import pytest
 
 from bygones.search import ranking
 from bygones.search.ranking import SortOrder
-from bygones.store.text_index import TantivyEngine
+from bygones.store.tantivy_engine import TantivyEngine
 from tests.build import Home, prompt, reply, session_id, summary, thread
 from tests.search.searching import SearchArchive, open_archive
 

@@ -20,7 +20,7 @@ from bygones.search.scoring import (
     score_texts,
     score_words,
 )
-from bygones.store.text_index import TextMatch
+from bygones.store.tantivy_engine import TextMatch
 
 HERE = Path(__file__).parent
 SIZES = {1: (3, 300), 2: (30, 6000), 3: (10, 500), 4: (10, 500)}

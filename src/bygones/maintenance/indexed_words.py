@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bygones.model.query import KINDS_PER_SESSION
 from bygones.store.archive_dir import ArchiveDir, load_locations, load_session_ids
-from bygones.store.text_index import TantivyEngine
+from bygones.store.tantivy_engine import TantivyEngine
 
 _SAMPLED_TERMS = 300
 _MAX_SAMPLED_TEXTS = 2000

@@ -37,7 +37,7 @@ from bygones.sources.lines import split_lines
 from bygones.store.archive_db import StoredSource
 from bygones.store.encoding import id_key
 from bygones.store.protocols import RecordLocation, SearchEngine, StoreReader
-from bygones.store.text_index import stem_word
+from bygones.store.word_forms import stem_word
 
 _OLDEST = datetime.min.replace(tzinfo=UTC)
 

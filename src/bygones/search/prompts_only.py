@@ -27,8 +27,8 @@ from bygones.query.matcher import make_session_text, matches_text
 from bygones.query.tokens import drop_stop_words, expand_words
 from bygones.search.plan import relax_query
 from bygones.search.results import cut_excerpt, make_highlighter
-from bygones.store.text_index import stem_word
 from bygones.store.tokenizer import tokenize
+from bygones.store.word_forms import stem_word
 
 
 class KnownPrompts(Struct, frozen=True):

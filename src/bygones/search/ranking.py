@@ -49,7 +49,8 @@ from bygones.search.scoring import (
 from bygones.search.texts import AnnotationsBySession, make_title_text
 from bygones.store.annotations import with_annotations
 from bygones.store.protocols import EngineQuery, SearchEngine, SearchFacts
-from bygones.store.text_index import TextMatch, WordSessions, stem_word
+from bygones.store.tantivy_engine import TextMatch, WordSessions
+from bygones.store.word_forms import stem_word
 
 _MAX_EXACT_TEXTS = 2_000
 """Texts up to which words are looked up in all sessions, summed over the words."""

@@ -44,7 +44,8 @@ from bygones.search.ranking import RankedSessions
 from bygones.search.scoring import SessionScores, TitleIndex
 from bygones.search.texts import LoadedRecord, TextLoader, make_title_text
 from bygones.store.protocols import EngineQuery, SearchEngine
-from bygones.store.text_index import TextMatch, stem_word
+from bygones.store.tantivy_engine import TextMatch
+from bygones.store.word_forms import stem_word
 
 EXCERPT_WIDTH = 180
 """Characters of an excerpt, before it is cut back to whole words."""

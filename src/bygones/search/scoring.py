@@ -58,13 +58,9 @@ from bygones.store.archive_dir import ArchiveDir
 from bygones.store.encoding import STEERING_TITLE
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import SearchFacts, StoreReader
-from bygones.store.text_index import (
-    MatchedText,
-    TextMatch,
-    stem_prefix,
-    stem_word,
-)
+from bygones.store.tantivy_engine import MatchedText, TextMatch
 from bygones.store.tokenizer import split_lines_into_terms
+from bygones.store.word_forms import stem_prefix, stem_word
 
 PartLengths = Sequence[int]
 """Of a session: the number of records, then of characters, for each part in order."""

@@ -34,7 +34,7 @@ from bygones.search.results import ResultBuilder
 from bygones.search.scoring import SearchStats, SharedSearchStats
 from bygones.search.texts import AnnotationsBySession, TextLoader
 from bygones.store.protocols import StoreReader
-from bygones.store.text_index import stem_word
+from bygones.store.word_forms import stem_word
 
 if TYPE_CHECKING:
     from bygones.search.hidden import HiddenSearch

@@ -86,7 +86,7 @@ def select_sessions(
 
 def _stem(term: str) -> str:
     # Late: most queries about sessions have no words, and the engine takes 15 ms.
-    from bygones.store.text_index import stem_word
+    from bygones.store.word_forms import stem_word
 
     return stem_word(term)
 

@@ -27,7 +27,7 @@ from bygones.query.matcher import make_session_text
 from bygones.store.annotations import with_annotations
 from bygones.store.encoding import STEERING_TITLE, id_key
 from bygones.store.protocols import ByteReader, RecordLocation, SearchFacts
-from bygones.store.text_index import TextMatch
+from bygones.store.tantivy_engine import TextMatch
 
 ROLE_BY_PART = {
     Part.PROMPT: Role.USER,

@@ -450,7 +450,7 @@ class LocalReader:
 
     def engine(self) -> SearchEngine:
         """Return the text index in its current state."""
-        from bygones.store.text_index import TantivyEngine
+        from bygones.store.tantivy_engine import TantivyEngine
 
         return TantivyEngine(self.archive_dir.text_index)
 

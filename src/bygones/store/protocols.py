@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from bygones.model.usage import ReportedCost
     from bygones.store.archive_db import Chunk, StoredSource
-    from bygones.store.text_index import MatchedText, TextMatch, WordSessions
+    from bygones.store.tantivy_engine import MatchedText, TextMatch, WordSessions
     from bygones.store.usage_tables import (
         Payer,
         RowFilter,

@@ -17,14 +17,9 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from bygones.model.query import KINDS_PER_SESSION
-from bygones.store.text_index import (
-    MatchedText,
-    TextMatch,
-    WordSessions,
-    shared_stem,
-    stem_terms,
-)
+from bygones.store.tantivy_engine import MatchedText, TextMatch, WordSessions
 from bygones.store.tokenizer import correct_term, tokenize
+from bygones.store.word_forms import shared_stem, stem_terms
 from bygones.team.contract import pack_key, unpack_key
 from bygones.team.text_query import (
     AndQuery,

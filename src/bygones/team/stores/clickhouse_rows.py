@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from bygones.ingest.derive import NotDivisible
 from bygones.store.compression import sha256_digest
 from bygones.store.schema import TEAM_TABLES
-from bygones.store.text_index import form_prefix, stem_terms
+from bygones.store.word_forms import form_prefix, stem_terms
 from bygones.team.contract import (
     PROJECT_RULE_KIND,
     AccessScope,

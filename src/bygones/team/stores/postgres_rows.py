@@ -9,7 +9,8 @@ from operator import add
 
 from bygones.ingest.derive import NotDivisible
 from bygones.store.schema import TEAM_TABLES
-from bygones.store.text_index import WordSessions, stem_terms
+from bygones.store.tantivy_engine import WordSessions
+from bygones.store.word_forms import stem_terms
 from bygones.team.contract import (
     AccessRole,
     AccessScope,
