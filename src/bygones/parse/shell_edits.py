@@ -85,12 +85,15 @@ def find_git_output(raw: Raw) -> GitOutput | None:
     if len(content) < _MIN_LENGTH:
         return None
     remotes: list[bytes] = []
-    # Searching for plain bytes is many times faster than for a pattern.
-    if b" -> " in content and (b"\\nTo " in content or content.startswith(b'"To ')):
+    # One byte is found ten times as fast as a few, and these many times as fast as a
+    # pattern.
+    has_arrow = b">" in content and b" -> " in content
+    if has_arrow and (b"\\nTo " in content or content.startswith(b'"To ')):
         remotes += _PUSHED.findall(content)
-    if b" (fetch)" in content or b" (push)" in content:
+    has_parenthesis = b")" in content
+    if has_parenthesis and (b" (fetch)" in content or b" (push)" in content):
         remotes += _LISTED.findall(content)
-    has_root = b" (root-commit) " in content
+    has_root = has_parenthesis and b" (root-commit) " in content
     if not remotes and not has_root:
         return None
     names = (name_remote(url.decode("utf-8", "replace")) for url in remotes)
