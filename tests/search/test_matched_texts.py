@@ -95,6 +95,30 @@ def test_sessions_are_counted_exactly(engine: TantivyEngine, words: list[str]) -
         assert len(found.best) == found.with_any
 
 
+def test_session_with_all_other_words_is_a_candidate_beside_the_rarest_word(
+    tmp_path: Path,
+) -> None:
+    sandbox = Sandbox(tmp_path)
+    texts = {1: ("walrus", "narwhal")}
+    texts |= dict.fromkeys(range(2, 5), ("okapi", "filler"))
+    texts |= dict.fromkeys(range(5, 12), ("walrus", "filler"))
+    texts |= dict.fromkeys(range(12, 19), ("narwhal", "filler"))
+    texts |= dict.fromkeys(range(19, 41), ("otter", "filler"))
+    for number, (asked, answered) in texts.items():
+        records = thread(prompt(asked), reply(answered), start=3600.0 * number)
+        sandbox.home.session(session_id(number), records)
+    sandbox.ingest()
+    archive_dir = ArchiveDir(sandbox.archive)
+    engine = TantivyEngine(archive_dir.text_index)
+    both = set(engine.sessions_with(["walrus"])) & set(
+        engine.sessions_with(["narwhal"])
+    )
+
+    found = engine.find_sessions([["okapi"], ["walrus"], ["narwhal"]], len(texts), 1)
+
+    assert both < set(found.best)
+
+
 def test_ranking_is_the_same_for_few_candidates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, reduce, wraps
 from itertools import islice, repeat
-from math import log
 from operator import and_, or_
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -338,9 +337,10 @@ class TantivyEngine:
     ) -> WordSessions:
         """Count the sessions that have words, and return those that may be the best.
 
-        A word is given as the terms of its forms, ``total`` is the number of sessions.
-        The best are chosen by their blocks and by single texts, among ``sessions``.
+        A word is given as the terms of its forms. The best are chosen by their blocks
+        and by single texts, among ``sessions``.
         """
+        del total
         keys = list(map(tuple, words))
         known = self._sessions_by_word
         new = [key for key in dict.fromkeys(keys) if key not in known]
@@ -351,15 +351,11 @@ class TantivyEngine:
             some = new[start : start + _MAX_MASKED_QUERIES]
             known |= zip(some, self._find_sessions(some), strict=True)
         by_word = [known[key] for key in keys]
-        counts = [one.bit_count() for one in by_word]
-        weights = [log(1 + (total - n + 0.5) / (n + 0.5)) for n in counts]
         return WordSessions(
-            counts,
+            [one.bit_count() for one in by_word],
             reduce(or_, by_word, 0).bit_count(),
             reduce(and_, by_word, by_word[0] if by_word else 0).bit_count(),
-            self._best_sessions(
-                list(zip(words, weights, strict=True)), limit, sessions
-            ),
+            self._best_sessions(words, limit, sessions),
         )
 
     @_reads_index
@@ -404,21 +400,18 @@ class TantivyEngine:
     @_reads_index
     def _best_sessions(
         self,
-        words: Sequence[tuple[Sequence[str], float]],
+        words: Sequence[Sequence[str]],
         limit: int,
         sessions: Collection[int] | None,
     ) -> list[int]:
         """Return the sessions of the best blocks, and those of the best texts."""
-        words = [(terms, weight) for terms, weight in words if terms]
+        words = [terms for terms in words if terms]
         if not words:
             return []
         schema, size = self._schema, self._block_searcher.num_docs
-        blocks = self.any_of(
-            [
-                tantivy.Query.boost_query(self._match_blocks(terms), weight)
-                for terms, weight in words
-            ]
-        )
+        # BM25 has the rarity of a word already; with it twice, sessions that have the
+        # rarest word hide those that have all the others.
+        blocks = self.any_of(list(map(self._match_blocks, words)))
         found = self._block_searcher.search(
             blocks, limit=limit if sessions is None else max(size, 1), count=False
         )
@@ -430,7 +423,7 @@ class TantivyEngine:
         chosen = dict.fromkeys(islice(best, limit))
         # One form of each word is enough to choose by, and takes half as long.
         texts = self.any_of(
-            [tantivy.Query.term_query(schema, "text", terms[0]) for terms, _ in words]
+            [tantivy.Query.term_query(schema, "text", terms[0]) for terms in words]
         )
         if sessions is not None:
             texts = self.all_of([texts, self.without_score(self.in_sessions(sessions))])
@@ -495,10 +488,13 @@ class TantivyEngine:
         records, keys, lengths = self._columns([address for _, address in hits])
         return list(zip(records, keys, repeat(1), lengths, strict=False))
 
+    @_reads_index
     def best_keys(self, query: TantivyQuery, limit: int) -> tuple[int, dict[int, int]]:
         """Return the number of matches, and counts by text key of the best ones."""
-        total, texts = self.search(query, limit)
-        return total, Counter(text.text_key for text in texts)
+        found = self._searcher.search(query, limit=limit)
+        addresses = [address for _, address in found.hits]
+        keys = self._searcher.fast_field_values("text_key", addresses)
+        return int(found.count or 0), Counter(int(key or 0) for key in keys)  # type: ignore[attr-defined]
 
     @_reads_index
     def text_checksums(self, records: Sequence[int]) -> dict[tuple[int, int], int]:
