@@ -136,4 +136,12 @@ def test_search_result_opens_at_the_matched_words(
         expect(page.get_by_text("Another numbat")).to_be_in_viewport()
         page.keyboard.press(",")
         expect(page.locator("mark#hit")).to_be_in_viewport()
+        page.keyboard.press("n")
+        expect(page.locator(".finder output")).to_have_text("2 of 2")
+        page.keyboard.press("N")
+        expect(page.locator(".finder output")).to_have_text("1 of 2")
+        expect(page.locator("mark#hit")).to_be_in_viewport()
+        page.keyboard.press("Escape")
+        page.keyboard.press("n")  # to the next prompt, as without matches
+        expect(page.locator("article.target")).to_contain_text("Paragraph 149")
         assert tab.errors == []

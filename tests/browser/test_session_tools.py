@@ -214,6 +214,36 @@ def test_list_shows_ten_sessions_on_a_laptop(browser: Browser, tmp_path: Path) -
         assert len([b for b in boxes if b and b["y"] + b["height"] <= 768]) >= 6
 
 
+def test_list_on_a_small_laptop_shows_prompts_and_duration(
+    browser: Browser, server: RunningServer
+) -> None:
+    size = {"width": 1024, "height": 768}
+    with open_tab(browser, server, viewport=size) as tab:
+        row = tab.page.locator("tr[data-session]").first
+        for name in ("project", "prompts", "duration", "cost"):
+            expect(row.locator(f".c-{name}")).to_be_visible()
+        title = row.locator(".c-title").bounding_box()
+        assert title is not None
+        assert title["width"] > 350
+
+
+def test_facts_of_a_session_have_no_dots_at_the_ends_of_lines(
+    browser: Browser, server: RunningServer
+) -> None:
+    size = {"width": 390, "height": 800}
+    with open_tab(browser, server, viewport=size) as tab:
+        tab.page.goto(f"{server.home}/session/{LONG}")
+        essentials = tab.page.locator(".essentials")
+        expect(essentials).not_to_contain_text("·")
+        left = essentials.evaluate(
+            """(box) => { const { left } = box.getBoundingClientRect();
+            const heading = document.querySelector(".top h1").getBoundingClientRect();
+            const inset = parseFloat(getComputedStyle(box).clipPath.split(" ").at(-1));
+            return left + inset - heading.left; }"""
+        )
+        assert abs(left) < 1
+
+
 def test_without_scripts_actions_appear_when_a_row_is_selected(
     browser: Browser, tmp_path: Path
 ) -> None:

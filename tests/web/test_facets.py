@@ -16,7 +16,7 @@ MANY = 25
 def counts(text: str) -> dict[str, int]:
     """Return the values of all facets with their counts."""
     matches = re.findall(
-        r'title="([^"]*)"[^>]*><span>[^<]*</span><span>([\d,]+)<', text
+        r'title="([^"]*)"[^>]*><span><bdi>[^<]*</bdi></span><span>([\d,]+)<', text
     )
     return {value: int(count.replace(",", "")) for value, count in matches}
 
@@ -43,6 +43,26 @@ def test_facets_count_all_sessions_of_a_search(tmp_path: Path) -> None:
     assert facets["Grep"] == 5
     assert facets["user"] == MANY
     assert sum(count for value, count in facets.items() if value[:2] == "20") == MANY
+
+
+def test_months_are_listed_newest_first(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    for number, day in enumerate((0, 40, 41, 80)):
+        records = thread(
+            prompt(f"needle {number}", uuid=f"p{number}"), start=86_400 * day
+        )
+        home.session(session_id(number), records)
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+    months = [
+        value
+        for value in counts(page.get("/search/facets?q=needle").text)
+        if value[:2] == "20"
+    ]
+
+    assert len(months) == 3
+    assert months == sorted(months, reverse=True)
 
 
 def test_link_of_an_active_facet_removes_it(page: WebClient) -> None:

@@ -79,10 +79,25 @@ def test_palette_finds(query: str, group: str, label: str, page: WebClient) -> N
         assert page.get(entry[3]).status in {200, 303}
 
 
-def test_palette_names_the_file_of_a_path(page: WebClient) -> None:
+def test_palette_names_the_folder_of_a_file(page: WebClient) -> None:
     entries = page.get("/palette?q=words.txt").json
 
-    assert [entry[2] for entry in entries if entry[0] == "Files"] == [EDITED_PATH]
+    folder = EDITED_PATH.rpartition("/")[0]
+    assert [entry[2] for entry in entries if entry[0] == "Files"] == [folder]
+
+
+def test_palette_and_tabs_show_titles_without_marks(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    home.session(SESSION, thread(prompt("**Router** uses `dnsmasq`"), reply("Yes.")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+
+    entries = page.get("/palette?q=router").json
+    tab = page.get(f"/session/{SESSION}").text.partition("</title>")[0]
+
+    labels = {(entry[0], entry[1]) for entry in entries}
+    assert ("Sessions", "Router uses dnsmasq") in labels
+    assert tab.endswith("<title>Router uses dnsmasq · Bygones")
 
 
 def test_searches_are_saved_and_removed(tmp_path: Path) -> None:
@@ -144,6 +159,14 @@ def test_export_is_previewed_and_downloaded(tmp_path: Path) -> None:
     assert "Yes." not in part.text
     assert "Second" in part.text
     assert f'filename="{SESSION}.md"' in whole.headers["content-disposition"]
+
+
+@pytest.mark.parametrize("query", ["first=3", "first=2&last=1", "first=900&last=901"])
+def test_export_of_no_turns_says_so(query: str, page: WebClient) -> None:
+    text = page.get(f"/share?session={REWOUND}&{query}").text
+
+    assert "No turns in this range. The session has 1 turn." in text
+    assert "Download" not in text
 
 
 def test_several_sessions_are_downloaded_as_one_archive(page: WebClient) -> None:

@@ -603,6 +603,32 @@ def test_weeks_of_two_years_are_labeled_with_the_year(page: WebClient) -> None:
     assert ", 2026</text>" in text
 
 
+def test_axis_of_small_costs_has_different_labels(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    home.session(SESSION, thread(prompt("One"), reply("Yes.")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+
+    labels = re.findall(r'class="y"[^>]*>([^<]+)<', page.get("/usage").text)
+
+    assert len(labels) > 2
+    assert len(set(labels)) == len(labels)
+
+
+def test_usage_without_matches_names_the_filter(page: WebClient) -> None:
+    text = page.get("/usage?q=project:nope").text
+
+    assert "No usage matches project:nope in this period." in text
+    assert "Clear filters" in text
+
+
+def test_session_with_one_branch_has_nothing_to_compare(page: WebClient) -> None:
+    answer = page.get(f"/session/{PLAIN}/compare")
+
+    assert answer.status == 200
+    assert "This session has only one branch." in answer.text
+
+
 def test_search_without_results_says_so_once(page: WebClient) -> None:
     text = page.get("/search?q=zzqqxy").text
 

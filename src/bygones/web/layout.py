@@ -22,8 +22,10 @@ from bygones.render.html.markup import (
     Html,
     escape_line,
     escape_text,
+    format_inline,
     join_html,
     make_element_id,
+    strip_inline,
     tag,
 )
 from bygones.render.html.page import load_static_file as render_static
@@ -100,7 +102,7 @@ def render_page(
 
 
 def _page_head(page: PageMeta) -> Iterable[str]:
-    title = escape_line(page.title)
+    title = escape_line(strip_inline(page.title))
     yield (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -184,6 +186,12 @@ def conversation_url(
 
 def link(url: str, content: Html, css_class: str = "") -> Html:
     return tag("a", content, href=url, kind=css_class)
+
+
+def session_link(summary: SessionSummary) -> Html:
+    """Return a link to a session, with at most two lines of its title."""
+    title = format_inline(escape_line(summary.title.text or summary.id))
+    return link(conversation_url(summary.id), title, "session-link")
 
 
 def time_tag(time: datetime | None, now: datetime) -> Html:

@@ -68,6 +68,15 @@ def format_inline(html: Html) -> Html:
     return Html(_INLINE_MARKDOWN.sub(_inline_element, html))
 
 
+def strip_inline(text: str) -> str:
+    """Remove the marks of code and bold where only plain text can be shown.
+
+    >>> strip_inline("**Done**: fix `parse`, not 2**n")
+    'Done: fix parse, not 2**n'
+    """
+    return _INLINE_MARKDOWN.sub(lambda found: found[found.lastgroup or 0], text)
+
+
 def _inline_element(found: re.Match[str]) -> str:
     name = found.lastgroup or ""
     content = found[name]

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from bygones.archive import Archive
 from bygones.errors import QueryError
 from bygones.model.query import Part
+from bygones.render.html.markup import strip_inline
 from bygones.render.numbers import format_age
 from bygones.render.text.primitives import sanitize_line, truncate_end
 from bygones.web.context import RequestContext
@@ -59,7 +60,7 @@ def _matcher(text: str) -> Callable[[str], bool]:
 
 
 def _label(text: str) -> str:
-    return truncate_end(sanitize_line(text), _MAX_LABEL)
+    return truncate_end(strip_inline(sanitize_line(text)), _MAX_LABEL)
 
 
 def _sessions(
@@ -115,9 +116,9 @@ def _files(
 ) -> Iterator[PaletteEntry]:
     paths = context.pool.cached("changed paths", _changed_paths)
     for path in islice(filter(matches, paths), _MAX_PER_GROUP):
-        name = path.replace("\\", "/").rpartition("/")[2]
+        folder, _, name = path.replace("\\", "/").rpartition("/")
         yield PaletteEntry(
-            "Files", _label(name), sanitize_line(path), build_url("file", path=path)
+            "Files", _label(name), sanitize_line(folder), build_url("file", path=path)
         )
 
 

@@ -71,7 +71,9 @@ def prompts_page(context: RequestContext) -> Response:
         _form(text, project, sort, list(summaries.values())),
         tag("ol", join_html(_items(context, shown, summaries)), kind="prompts")
         if shown
-        else empty_message("No prompts match."),
+        else empty_message(
+            "No prompts match." if text or project or sort else "No prompts yet."
+        ),
         pager(
             ("← Newer", build_url("prompts", **params, page=page - 1) if start else ""),
             f"{start + 1:,} to {start + len(shown):,}",

@@ -441,13 +441,18 @@ def count_facets(
             "role",
             tuple(_role_counts(archive, context, query_text) if sessions else ()),
         ),
-        ("Month", "on", _top_values(map(_month, sessions))),
+        ("Month", "on", _last_months(map(_month, sessions))),
     )
     return Facets(groups, len(sessions), results.session_count <= len(sessions))
 
 
 def _top_values(values: Iterable[str]) -> tuple[tuple[str, int], ...]:
     return tuple(Counter(filter(None, values)).most_common(_MAX_VALUES))
+
+
+def _last_months(months: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    counts = Counter(filter(None, months))
+    return tuple(sorted(counts.items(), reverse=True)[:_MAX_VALUES])
 
 
 def _tool_counts(
@@ -504,7 +509,7 @@ def _facet_item(
         new_query = f"{query_text} {term}".strip()
     content = join_html(
         (
-            tag("span", escape_line(short_path(value))),
+            tag("span", tag("bdi", escape_line(short_path(value)))),
             tag("span", escape_line(f"{count:,}")),
         )
     )

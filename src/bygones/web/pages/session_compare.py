@@ -9,6 +9,7 @@ from itertools import islice
 
 from starlette.responses import Response
 
+from bygones.model.summary import SessionSummary
 from bygones.render.headers import branch_label
 from bygones.render.html.markup import Html, escape_line, join_html, tag
 from bygones.render.numbers import pluralize
@@ -17,9 +18,11 @@ from bygones.web.conversation_view import ConversationView, open_view
 from bygones.web.layout import (
     PageMeta,
     conversation_url,
+    empty_message,
     link,
     render_page,
     select_field,
+    session_link,
 )
 from bygones.web.pages.session_request import html_options
 
@@ -30,18 +33,19 @@ _MAX_MESSAGES = 60
 def compare_page(context: RequestContext) -> Response:
     """Return the messages of two branches after the last one that both have."""
     left, right = context.query_int("left", 0), context.query_int("right", 1)
-    with context.pool.session(context.path_param("id")) as open_session:
+    summary = context.pool.session_summary(context.path_param("id"))
+    if summary.branch_count <= 1:
+        return _single_branch_page(summary)
+    with context.pool.session(summary.id) as open_session:
         views = [open_view(open_session, "", number) for number in (left, right)]
-        summary = open_session.summary
         fork = _count_shared(*views)
         columns = [_column(context, view, fork) for view in views]
         form = _form(views)
     title = summary.title.text or summary.id
-    back = link(conversation_url(summary.id), escape_line(title))
     shared = f"The first {pluralize(fork, 'message')} are the same in both branches."
     main = (
         tag("h1", escape_line("Compare branches")),
-        tag("p", back),
+        tag("p", session_link(summary)),
         form,
         tag(
             "p", escape_line(shared if fork else "They share no message."), kind="note"
@@ -54,6 +58,17 @@ def compare_page(context: RequestContext) -> Response:
         css_class="compare",
         styles=("session.css",),
     )
+    return render_page(page, main)
+
+
+def _single_branch_page(summary: SessionSummary) -> Response:
+    title = summary.title.text or summary.id
+    main = (
+        tag("h1", escape_line("Compare branches")),
+        tag("p", session_link(summary)),
+        empty_message("This session has only one branch."),
+    )
+    page = PageMeta(title=f"Branches: {title}", nav="/")
     return render_page(page, main)
 
 

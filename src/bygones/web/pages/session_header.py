@@ -136,7 +136,7 @@ def _render_facts(facts: Sequence[Sequence[str]]) -> Html:
 def _fact_line(facts: Sequence[str]) -> Html:
     shown = (fact.removeprefix("session ") for fact in facts if fact)
     return join_html(
-        (tag("span", escape_line(fact), kind="fact") for fact in shown), " · "
+        (tag("span", escape_line(fact), kind="fact") for fact in shown), " "
     )
 
 

@@ -44,6 +44,7 @@ from bygones.web.layout import (
     link,
     pager,
     render_page,
+    session_link,
 )
 from bygones.web.pool import OpenSession
 
@@ -73,20 +74,19 @@ def session_map_page(context: RequestContext) -> Response:
             for line, lanes in zip(shown, _find_lanes(shown), strict=True)
         ]
         has_more = next(lines, None) is not None
-    back = link(conversation_url(summary.id), escape_line(summary.title.text))
     note = (
         f"This session has {pluralize(summary.message_count, 'message')}. Its map shows "
         "the live branch and a line for each abandoned branch, without costs."
     )
     main = (
         tag("h1", escape_line("Session map")),
-        tag("p", back),
+        tag("p", session_link(summary)),
         tag("p", escape_line(note), kind="note") if is_long else EMPTY_HTML,
         tag("ol", join_html(items), kind="map"),
         _map_pager(summary.id, start, len(items), has_more=has_more),
     )
     page = PageMeta(
-        title=f"Map: {summary.title.text}",
+        title=f"Map: {summary.title.text or summary.id}",
         nav="/",
         css_class="wide",
         styles=("session.css",),

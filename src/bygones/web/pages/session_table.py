@@ -372,7 +372,7 @@ def _more_filters(filters: SessionFilters, tags: Counter[str]) -> Html:
     return Html(
         f'<details class="more-filters"{" open" if is_open else ""}><summary>More'
         f"</summary><div>{dates}{checks}{tag_field if tags or filters.tag else ''}"
-        '<label>At least $<input type="number" name="cost" min="0" step="any" '
+        '<label>Cost at least $ <input type="number" name="cost" min="0" step="any" '
         f'value="{cost}"></label></div></details>'
     )
 

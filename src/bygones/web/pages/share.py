@@ -42,7 +42,14 @@ from bygones.render.walk import SessionView
 from bygones.usage.message_costs import make_message_pricer
 from bygones.web.context import RequestContext
 from bygones.web.icons import icon
-from bygones.web.layout import PageMeta, build_url, link, render_page, select_field
+from bygones.web.layout import (
+    PageMeta,
+    build_url,
+    empty_message,
+    render_page,
+    select_field,
+    session_link,
+)
 
 _MAX_SESSIONS = 200
 _MAX_MESSAGES = 60_000
@@ -88,6 +95,11 @@ class ShareRequest(Struct, frozen=True, kw_only=True):
     def is_single(self) -> bool:
         return len(self.names) == 1
 
+    def has_turns(self, count: int) -> bool:
+        """Whether a session with so many turns has one in the requested range."""
+        is_limited = self.is_single and (self.first or self.last)
+        return not is_limited or self.first <= min(count, self.last or count)
+
 
 def share_page(context: RequestContext) -> Response:
     """Return the preview: what will be exported, and what is redacted."""
@@ -104,15 +116,16 @@ def share_page(context: RequestContext) -> Response:
             turn_count = len(_check_view(session, request).turns)
             size += sum(map(len, _content(session, options, log)))
             report.add(summary.id, log)
+    if request.has_turns(turn_count):
+        result = join_html((_preview(report, size), _download_button(request)))
+    else:
+        count = pluralize(turn_count, "turn")
+        result = empty_message(f"No turns in this range. The session has {count}.")
     main = (
         tag("h1", escape_line("Export")),
         _session_list(summaries),
         _form(request, turn_count),
-        _preview(report, size),
-        Html(
-            f'<p><a class="button primary" href="{escape(_download_url(request))}" '
-            f"download>{icon('download')}Download</a></p>"
-        ),
+        result,
     )
     page = PageMeta(title="Export", nav="/", css_class="plain share")
     return render_page(page, main)
@@ -226,17 +239,15 @@ def _download_url(request: ShareRequest) -> str:
     return query + names
 
 
-def _session_list(summaries: Sequence[SessionSummary]) -> Html:
-    items = (
-        tag(
-            "li",
-            link(
-                build_url("session", summary.id),
-                escape_line(summary.title.text or summary.id),
-            ),
-        )
-        for summary in summaries
+def _download_button(request: ShareRequest) -> Html:
+    return Html(
+        f'<p><a class="button primary" href="{escape(_download_url(request))}" '
+        f"download>{icon('download')}Download</a></p>"
     )
+
+
+def _session_list(summaries: Sequence[SessionSummary]) -> Html:
+    items = (tag("li", session_link(summary)) for summary in summaries)
     return tag("ul", join_html(items), kind="shared-sessions")
 
 

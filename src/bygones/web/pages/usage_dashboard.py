@@ -146,7 +146,7 @@ def usage_page(context: RequestContext) -> Response:
     report = load_usage(context, board.by, board.period)
     parts = [_head(board)]
     if not report.total.replies:
-        parts.append(empty_message("No usage in this period."))
+        parts.append(_no_usage(board))
     else:
         parts += _sections(context, board, report)
     page = PageMeta(
@@ -234,6 +234,15 @@ def _head(board: _Dashboard) -> Html:
     )
     title = tag("h1", escape_line("Usage"))
     return tag("div", join_html((title, tabs, form)), kind="board-head")
+
+
+def _no_usage(board: _Dashboard) -> Html:
+    if board.period.query_text:
+        return empty_message(
+            f"No usage matches {board.period.query_text} in this period.",
+            tag("p", link(build_url("usage"), escape_line("Clear filters"))),
+        )
+    return empty_message("No usage in this period.")
 
 
 def _tabs(
@@ -445,9 +454,19 @@ def _formatter(measure: str) -> Callable[[float], str]:
     """Return how the numbers of the axis are written."""
     if measure == "tokens":
         return lambda amount: format_tokens(round(amount))
-    return lambda amount: (
-        f"${amount:,.0f}" if amount.is_integer() else f"${amount:,.2f}"
-    )
+    return _format_axis_dollars
+
+
+def _format_axis_dollars(amount: float) -> str:
+    """Return a round amount with the decimals that it needs, at least two below a dollar.
+
+    >>> [_format_axis_dollars(amount) for amount in (0.0, 40.0, 0.5, 0.0025)]
+    ['$0', '$40', '$0.50', '$0.0025']
+    """
+    if amount.is_integer():
+        return f"${amount:,.0f}"
+    decimals = f"{amount:.6f}".rstrip("0").partition(".")[2]
+    return f"${amount:,.{max(len(decimals), 2)}f}"
 
 
 def _amount(measure: str, tokens: int, cost: int | None) -> float:
@@ -613,8 +632,11 @@ def _blocks_section(context: RequestContext, board: _Dashboard) -> Html:
         for row in report.rows
         if isinstance(row, UsageRow) and row.block is not None
     ]
-    cells = [_block_cells(context, row) for row in reversed(rows[-_LAST_BLOCKS:])]
-    headers = ("Block", "Cost", "Tokens", "Per hour", "Projected")
+    shown = rows[-_LAST_BLOCKS:]
+    headers = ["Block", "Cost", "Tokens", "Per hour"]
+    if any(row.block.is_active for row in shown if row.block):
+        headers.append("Projected")
+    cells = [_block_cells(context, row)[: len(headers)] for row in reversed(shown)]
     return _section("Five-hour blocks", render_table(headers, cells))
 
 
@@ -665,7 +687,8 @@ def _scrollable(chart: Html, label: str) -> Html:
 
 def _table_section(board: _Dashboard, report: UsageReport) -> Html:
     rows: list[UsageRow | ToolRow] = sorted_rows(report)
-    tabs = _tabs(board, "by", [(str(g), str(g)) for g in Grouping], board.by)
+    choices = [(str(g), str(g).capitalize()) for g in Grouping]
+    tabs = _tabs(board, "by", choices, board.by)
     csv_link = link(
         build_url("usage.csv", **board.params),
         join_html((icon("download"), escape_line("Download as CSV"))),

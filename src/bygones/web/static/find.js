@@ -62,6 +62,8 @@ export class Finder {
     this.changes = new MutationObserver(() => this.scheduleHighlight());
   }
 
+  get hasMatches() { return this.form !== null && this.places.length > 0; }
+
   reset() {
     this.words = "";
     this.places = [];
@@ -78,8 +80,8 @@ export class Finder {
     this.input.setAttribute("aria-label", "Find in this session");
     this.others = createElement("ul", {});
     this.form = createElement("form", { className: "finder" }, this.input, this.output,
-      createElement("button", { type: "button", title: "Previous match", onclick: () => this.move(-1) }, "↑"),
-      createElement("button", { type: "button", title: "Next match", onclick: () => this.move(1) }, "↓"),
+      createElement("button", { type: "button", title: "Previous match (N)", ariaLabel: "Previous match", onclick: () => this.move(-1) }, "↑"),
+      createElement("button", { type: "button", title: "Next match (n)", ariaLabel: "Next match", onclick: () => this.move(1) }, "↓"),
       createElement("button", { type: "button", title: "Close", onclick: () => this.close() }, "×"), this.others);
     this.form.setAttribute("role", "search");
     let timer = 0;

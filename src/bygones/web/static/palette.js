@@ -65,6 +65,9 @@ async function update() {
   draw();
 }
 
+// The end of a path says more than its start.
+const isPath = ({ group }) => group === "Files" || group === "Projects";
+
 function draw() {
   let group = "";
   const lines = [];
@@ -73,7 +76,7 @@ function draw() {
       group = entry.group;
       lines.push(createElement("li", { className: "group", role: "presentation" }, group));
     }
-    const line = createElement("li", { role: "option", id: `palette-${number}` }, createElement("span", {}, entry.label), createElement("small", {}, entry.detail));
+    const line = createElement("li", { role: "option", id: `palette-${number}` }, createElement("span", {}, entry.label), createElement("small", { className: isPath(entry) ? "path" : "" }, createElement("bdi", {}, entry.detail)));
     line.dataset.at = number;
     line.setAttribute("aria-selected", "false");
     lines.push(line);

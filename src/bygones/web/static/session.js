@@ -187,7 +187,9 @@ function jump(kind, by) {
 }
 onKey("j", "Next message", () => step(1));
 onKey("k", "Previous message", () => step(-1));
-onKey("n", "Next prompt", () => jump("prompt", 1));
+// While matches are shown, n and N move through them, as in less and vim.
+onKey("n", "Next prompt, or next match while finding", () => { if (finder.hasMatches) finder.move(1); else jump("prompt", 1); });
+onKey("N", "Previous match while finding", () => finder.move(-1));
 onKey("p", "Previous prompt", () => jump("prompt", -1));
 onKey("e", "Next error", () => jump("error", 1));
 onKey("E", "Previous error", () => jump("error", -1));
