@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _WINDOW_SIZE = 256
 """Messages to read at once if a turn is longer than a window."""
+_FIRST_REST_SIZE = 32
+"""Messages that are read first for the rest of a turn; most turns are shorter."""
 
 
 def as_conversation(source: Session | Conversation) -> Conversation:
@@ -231,13 +233,12 @@ def read_rest_of_turn(
     if branch and (
         len(window.turns) > 1 or (window.turns and not window.is_first_turn_partial)
     ):
-        start = window.stop
+        start, size = window.stop, _FIRST_REST_SIZE
         while start < branch.message_count:
             if len(messages) > limit:
                 return None
-            next_window = conversation.window(
-                branch.number, start, start + _WINDOW_SIZE
-            )
+            next_window = conversation.window(branch.number, start, start + size)
+            size = _WINDOW_SIZE
             if not next_window.is_first_turn_partial:
                 break
             messages += next_window.turns[0].messages

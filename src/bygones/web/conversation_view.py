@@ -12,6 +12,7 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from hashlib import blake2b
 from html import escape
 from typing import NamedTuple
@@ -185,10 +186,17 @@ class ConversationView:
             time = next((message.sent_at for message in previous), None)
             options = structs.replace(options, previous_time=time)
         if options.message_pricer and window.turns:
-            rest = self.conversation.rest_of_turn(window, MAX_PRICED_MESSAGES)
-            unshown_messages = {window.turns[-1].number: rest}
-            options = structs.replace(options, unshown_messages=unshown_messages)
+            read = partial(self._read_rest_of_turn, window)
+            options = structs.replace(options, read_unshown=read)
         return options
+
+    def _read_rest_of_turn(
+        self, window: MessageWindow, turn: int
+    ) -> Sequence[Message] | None:
+        """Read what follows a window in a turn, which is empty but for its last turn."""
+        if turn != window.turns[-1].number:
+            return ()
+        return self.conversation.rest_of_turn(window, MAX_PRICED_MESSAGES)
 
     def iter_edits(self, path: str) -> Iterator[tuple[ToolCall, ChangedFile]]:
         """Yield the changes of a file, without those of the parent branch."""

@@ -103,15 +103,17 @@ class CostLabels:
     def __init__(self, options: HtmlOptions, conversation: Conversation | None) -> None:
         self._pricer = options.message_pricer
         self._agent_costs: dict[AgentId, Cost | None] = {**options.agent_costs}
-        self._unshown_messages = options.unshown_messages
+        self._read_unshown = options.read_unshown
         self._conversation = conversation
         self._inner_runs: dict[AgentId, tuple[AgentRun, ...]] = {}
         """Agents below an agent whose own agents are known."""
 
     def turn_label(self, step: TurnStart) -> str:
         """Return the cost of a turn; an agent counts where it was first called."""
-        rest = self._unshown_messages.get(step.turn.number, ())
-        if rest is None or self._pricer is None:
+        if self._pricer is None:
+            return ""
+        rest = self._read_unshown(step.turn.number)
+        if rest is None:
             return ""
         started: list[AgentRun] = []
 
@@ -282,6 +284,10 @@ class HtmlSystemMessages(SystemMessageRenderer[SystemMessageHtml | None]):
         return system_text(message, self._text_parser)
 
 
+def _no_messages(_turn: int) -> Sequence[Message]:
+    return ()
+
+
 class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     message_pricer: MessagePricer | None = None
     """Computes the costs of turns and agents."""
@@ -289,8 +295,8 @@ class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     """The cost of the session, for its header."""
     agent_costs: Mapping[AgentId, Cost] = {}
     """Costs of agents whose messages are not loaded."""
-    unshown_messages: Mapping[int, Sequence[Message] | None] = {}
-    """Messages of turns that are not shown, by turn number; `None` if too many."""
+    read_unshown: Callable[[int], Sequence[Message] | None] = _no_messages
+    """Reads the messages of a turn, by its number, that are not shown; `None` if too many."""
     agent_url: str = ""
     """Prefix of the page of an agent that is not expanded."""
     branch_url: str = ""
