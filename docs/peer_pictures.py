@@ -37,6 +37,9 @@ OURS = {
     "map": "/session/{id}/map",
     "prompts": "/prompts",
     "export": "/share?session={id}",
+    "compare": "/session/{id}/compare",
+    "file": "/file?path=/work/shop/src/checkout.py",
+    "projects": "/projects",
 }
 THEIRS = {
     "session": "/sessions/{id}",

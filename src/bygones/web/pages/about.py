@@ -31,7 +31,6 @@ from bygones.web.layout import (
     PageMeta,
     build_url,
     conversation_url,
-    empty_message,
     link,
     render_commands,
     render_page,
@@ -57,13 +56,7 @@ def about_page(context: RequestContext) -> Response:
             ),
         ),
         ("Deleted by Claude Code", escape_line(_describe_deleted(gone_count))),
-        (
-            "Sessions",
-            escape_line(
-                f"{session_count:,}, plus {len(summaries) - session_count:,}"
-                " without messages"
-            ),
-        ),
+        ("Sessions", escape_line(_describe_sessions(session_count, len(summaries)))),
     ]
     if pool.folder:
         homes = ", ".join(map(encode_path, context.app_state.homes))
@@ -79,6 +72,12 @@ def about_page(context: RequestContext) -> Response:
         _LOCAL_NOTE if pool.folder else _HUB_NOTE,
     )
     return render_page(PageMeta(title="About", nav="/about"), main)
+
+
+def _describe_sessions(with_messages: int, total: int) -> str:
+    if with_messages == total:
+        return f"{total:,}"
+    return f"{with_messages:,}, plus {total - with_messages:,} without messages"
 
 
 def _describe_deleted(count: int) -> str:
@@ -223,7 +222,7 @@ def _problem_kinds_table(
     for _, problem in session_problems:
         counts[problem.kind] += problem.count
     if not counts:
-        return empty_message("No problems found.")
+        return tag("p", escape_line("No problems found."), kind="note")
     lines = [
         (
             link(build_url("problems", kind=kind), escape_line(kind), "word"),
