@@ -17,9 +17,9 @@ from bygones.model.nodes import AgentSidecar, LocatedRecord, RecordNode, Transcr
 from bygones.model.problem_runs import ProblemRuns, repeat_problem
 from bygones.model.sessions import Session
 from bygones.parse.light import (
+    ParentlessLimit,
     build_node,
     is_empty_node,
-    max_parentless_before,
     parse_line_light,
 )
 from bygones.parse.loader import RecordLoader, stored_output_id
@@ -184,7 +184,7 @@ def load_transcript(
 ) -> Transcript:
     """Return the nodes of a source, and the problems found in it."""
     nodes: list[RecordNode] = []
-    parentless_count = 0
+    limit = ParentlessLimit()
     problems = ProblemRuns()
     for line in read_lines(source, merge_repeats=True):
         if isinstance(line, Problem):
@@ -195,12 +195,10 @@ def load_transcript(
                 node = build_node(found)
                 if is_empty_node(node):
                     continue
-                if node.parent_uuid is None:
-                    if parentless_count >= max_parentless_before(node.position.offset):
-                        problems.add(Problem("too-many-records", node.position))
-                        continue
-                    parentless_count += 1
-                nodes.append(node)
+                if limit.accepts(node):
+                    nodes.append(node)
+                else:
+                    problems.add(Problem("too-many-records", node.position))
             else:
                 problems.extend(repeat_problem(found, line))
     return Transcript(

@@ -27,6 +27,7 @@ from bygones.model.records import (
     is_known_version,
 )
 from bygones.parse.light import (
+    ParentlessLimit,
     build_node,
     is_empty_node,
     max_parentless_before,
@@ -153,13 +154,12 @@ def leave_out_records(batch: IndexBatch, start: int, known: int) -> IndexBatch:
         return batch
     nodes: list[RecordNode] = []
     problems = ProblemRuns(batch.problems)
+    limit = ParentlessLimit(known)
     for node in decode_nodes(batch.page.msgpack):
-        if node.parent_uuid is None:
-            if known >= max_parentless_before(node.position.offset):
-                problems.add(Problem("too-many-records", node.position))
-                continue
-            known += 1
-        nodes.append(node)
+        if limit.accepts(node):
+            nodes.append(node)
+        else:
+            problems.add(Problem("too-many-records", node.position))
     offsets = {node.position.offset for node in nodes}
     new_indexes = {
         old: new

@@ -131,6 +131,24 @@ def max_parentless_before(offset: int) -> int:
     return _MAX_PARENTLESS_RECORDS + offset // _BYTES_PER_PARENTLESS_RECORD
 
 
+class ParentlessLimit:
+    """Selects the records of a file that are used.
+
+    ``count`` records that were selected before have no parent.
+    """
+
+    def __init__(self, count: int = 0) -> None:
+        self._count = count
+
+    def accepts(self, node: RecordNode) -> bool:
+        if node.parent_uuid is not None:
+            return True
+        if self._count >= max_parentless_before(node.position.offset):
+            return False
+        self._count += 1
+        return True
+
+
 _MAX_PARENTLESS_RECORDS = 100_000
 _BYTES_PER_PARENTLESS_RECORD = 1024
 
