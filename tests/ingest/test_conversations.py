@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from bygones.archive import Archive
 from bygones.errors import NotInArchive
 from bygones.ingest.conversations import StoredConversation
-from bygones.model import assembled
 from bygones.model.assembled import AssembledConversation
 from bygones.model.records import TextBlock
 from bygones.render.html.session import (
@@ -180,8 +178,7 @@ def test_rest_of_a_turn_is_read_up_to_a_limit(tmp_path: Path) -> None:
             assert [message.blocks for message in rest] == [
                 (TextBlock(text=f"Say {at}"),) for at in range(3, 9)
             ]
-        with patch.object(assembled, "_WINDOW_SIZE", 2):
-            assert conversation.rest_of_turn(conversation.window(0, 0, 4), 3) is None
+            assert one.rest_of_turn(one.window(0, 0, 4), 5) is None
 
 
 def test_unknown_branch_or_agent_raises_an_error(tmp_path: Path) -> None:

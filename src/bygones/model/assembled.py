@@ -227,7 +227,7 @@ def sort_sources(sources: Iterable[SourceFile]) -> list[SourceFile]:
 def read_rest_of_turn(
     conversation: Conversation, window: MessageWindow, limit: int
 ) -> list[Message] | None:
-    """Return what follows a window in its last turn; `None` if it is too much."""
+    """Return what follows a window in its last turn; `None` if more than the limit."""
     messages: list[Message] = []
     branch = conversation.facts.find_branch(window.branch_number)
     if branch and (
@@ -247,4 +247,4 @@ def read_rest_of_turn(
                 if len(next_window.turns) == 1
                 else branch.message_count
             )
-    return messages
+    return messages if len(messages) <= limit else None
