@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from bygones.archive import Archive
+from bygones.web.conversation_view import WINDOW_SIZE
 from bygones.web.server import ServerConfig, WebServer
 from tests.browser.server import RunningServer, open_tab, run_server
 from tests.browser.tabs import new_tab
@@ -116,6 +117,60 @@ def test_messages_that_fail_to_load_are_tried_again(
         expect(article.first).to_be_in_viewport()
         expect(page.locator(".load-problem")).to_have_count(0)
         assert len(failed) == 2
+
+
+def test_rest_of_the_first_messages_is_loaded_later_if_it_failed(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server, viewport={"width": 1000, "height": 500}) as tab:
+        page = tab.page
+        page.route("**/window?*until=*", lambda route: route.abort())
+        page.goto(f"{server.home}/session/{LONG}")
+        problem = page.locator('[data-window="0"] > .load-problem')
+        expect(problem).to_be_attached()
+        shown = page.locator('[data-window="0"] > article').count()
+        page.evaluate("scrollTo(0, 7000)")
+        expect(problem).to_have_count(0)
+        page.unroute("**/window?*until=*")
+        page.evaluate("scrollTo(0, 0)")
+        expect(page.locator('[data-window="0"] > article').nth(shown)).to_be_attached()
+        expect(page.locator('[data-window="0"] > article')).to_have_count(WINDOW_SIZE)
+
+
+def test_failed_actions_say_so(browser: Browser, server: RunningServer) -> None:
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
+        toast = page.locator(".toast")
+        page.route("**/markdown*", lambda route: route.fulfill(status=500, body="no"))
+        page.keyboard.press("m")
+        expect(toast).to_have_text("Loading failed")
+        expect(toast).to_have_count(0)
+        page.get_by_role("button", name="Copy as Markdown").first.click()
+        expect(toast).to_have_text("Loading failed")
+        page.route("**/annotations", lambda route: route.abort())
+        star = page.get_by_role("button", name="Star")
+        star.click()
+        expect(toast).to_have_text("Saving failed")
+        expect(star).to_have_attribute("aria-pressed", "false")
+        assert tab.errors == []
+
+
+def test_a_second_click_on_the_star_takes_the_first_one_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    folder = build_archive(tmp_path).folder
+    with run_server(folder) as server, open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
+        star = page.get_by_role("button", name="Star")
+        with page.expect_response(
+            lambda response: response.request.post_data == '{"is_starred":false}'
+        ):
+            star.dblclick()
+        expect(star).to_have_attribute("aria-pressed", "false")
+        with Archive(folder) as archive:
+            assert not archive.session_summary(LONG).is_starred
 
 
 def test_outline_on_a_phone_can_be_closed(

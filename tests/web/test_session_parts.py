@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from bygones.archive import Archive
 from bygones.render.html.markdown_html import render_prompt
-from tests.web.archives import AGENT, LONG, LONG_TURNS, PLAIN, REWOUND
-from tests.web.client import WebClient
+from tests.build import Home, meta, prompt, reply, session_id, thread
+from tests.web.archives import AGENT, LONG, LONG_TURNS, PLAIN, REWOUND, WebArchive
+from tests.web.client import WebClient, web_client
 
 
 def test_timeline_links_to_all_messages_in_order(page: WebClient) -> None:
@@ -81,3 +84,41 @@ def test_prompts_are_rendered_without_losing_characters(
     assert "<script" not in html
     assert "<img" not in html
     assert "<a " not in html
+
+
+def test_session_without_messages_says_so_and_links_to_its_agents(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / ".claude")
+    home.session(session_id(7), [meta("odd-kind", sessionId=session_id(7))])
+    home.session(session_id(8), [meta("odd-kind", sessionId=session_id(8))])
+    home.agent(session_id(8), "a7", thread(prompt("Look around"), reply("Done.")))
+    folder = tmp_path / "archive"
+    Archive.ingest(folder, [home.path])
+    client = web_client(WebArchive(home, folder))
+
+    empty = client.get(f"/session/{session_id(7)}").text
+    assert "This session has no messages." in empty
+    assert "agent run" not in empty
+    only_agent = client.get(f"/session/{session_id(8)}").text
+    assert (
+        f'href="/session/{session_id(8)}/map">Show 1 agent run in the map' in only_agent
+    )
+
+
+def test_map_and_outline_show_markdown_of_prompts_like_titles(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    home.session(
+        session_id(7), thread(prompt("Run **all** of `tests`"), reply("Done."))
+    )
+    folder = tmp_path / "archive"
+    Archive.ingest(folder, [home.path])
+    client = web_client(WebArchive(home, folder))
+
+    url = f"/session/{session_id(7)}"
+    assert (
+        "Run <strong>all</strong> of <code>tests</code>"
+        in client.get(f"{url}/map").text
+    )
+    (entry,) = client.get(f"{url}/outline").json
+    assert entry[-1] == "Run all of tests"

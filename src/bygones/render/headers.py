@@ -125,9 +125,10 @@ def _location_facts(session: ConversationHeader) -> list[str]:
 def _time_facts(session: ConversationHeader, zone: tzinfo | None) -> list[str]:
     if session.started_at is None or session.ended_at is None:
         return []
+    duration = session.ended_at - session.started_at
     return [
         format_time_range(session.started_at, session.ended_at, zone),
-        format_duration(session.ended_at - session.started_at),
+        format_duration(duration) if duration else "",
     ]
 
 

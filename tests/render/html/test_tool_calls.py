@@ -167,3 +167,20 @@ def test_truncated_subject_ends_with_an_ellipsis(tmp_path: Path) -> None:
     )[0]
 
     assert summary.endswith("word …</code>")
+
+
+def test_long_error_is_cut_in_the_line_and_complete_below(tmp_path: Path) -> None:
+    call = make_tool_call(
+        tmp_path,
+        "Bash",
+        {"command": "x"},
+        f"went wrong {'very ' * 500}!",
+        is_error=True,
+    )
+    html = render_tool_call(call, ToolCallFormatter().format_call(call))
+    summary, body = html.split("</summary>", 1)
+
+    assert "went wrong very" in summary
+    assert len(summary) < 600
+    assert summary.count("…") == 1
+    assert "very !" in body

@@ -269,23 +269,23 @@ def _render_summary(line: ToolCallLine) -> Html:
     facts_html = join_html((escape_line(fact) for fact in facts), " · ")
     parts = [
         tag("b", escape_line(line.name)),
-        tag("code", escape_line(_truncate_subject(line.subject)))
+        tag("code", escape_line(_truncate_text(line.subject)))
         if line.subject
         else EMPTY_HTML,
         *counts,
         tag("span", facts_html, kind="facts") if facts_html else EMPTY_HTML,
-        tag("span", escape_line(line.error), kind="trouble")
+        tag("span", escape_line(_truncate_text(line.error)), kind="trouble")
         if line.error
         else EMPTY_HTML,
     ]
     return join_html(parts, " ")
 
 
-def _truncate_subject(subject: str) -> str:
+def _truncate_text(text: str) -> str:
     return (
-        subject
-        if len(subject) <= 2 * _INLINE_COMMAND_CHARS
-        else f"{subject[: 2 * _INLINE_COMMAND_CHARS]}…"
+        text
+        if len(text) <= 2 * _INLINE_COMMAND_CHARS
+        else f"{text[: 2 * _INLINE_COMMAND_CHARS]}…"
     )
 
 

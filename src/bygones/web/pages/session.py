@@ -25,11 +25,12 @@ from bygones.render.html.markup import (
     join_html,
     make_element_id,
     render_facts,
+    strip_inline,
     tag,
 )
 from bygones.render.html.session import HtmlOptions
 from bygones.render.html.tool_calls import MAX_OUTPUT_CHARS
-from bygones.render.numbers import format_age
+from bygones.render.numbers import format_age, pluralize
 from bygones.render.text.primitives import sanitize
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import (
@@ -41,8 +42,11 @@ from bygones.web.layout import (
     RUNNING_TIMEOUT,
     PageMeta,
     build_url,
+    conversation_url,
+    empty_message,
     html_response,
     is_running,
+    link,
     pager,
     render_page,
     short_path,
@@ -105,6 +109,8 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
             # Highlighting takes longer than all else; a script loads the colors.
             options = structs.replace(options, has_colors=is_hit)
             messages, stop = view.render_first(at, end, options)
+        if not view.message_count:
+            messages = _no_messages(view)
         if is_hit:
             messages = _mark_hit(context, view, at, messages)
         window = tag(
@@ -142,6 +148,16 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
         page,
         (_OUTLINE_SIDEBAR, Html('<div class="column">'), header, body, Html("</div>")),
     )
+
+
+def _no_messages(view: ConversationView) -> Html:
+    """Return what the page of a session shows that has no messages of its own."""
+    hint = EMPTY_HTML
+    if view.facts.agent_count and not view.facts.agent_id:
+        url = conversation_url(view.facts.id, "map")
+        count = pluralize(view.facts.agent_count, "agent run")
+        hint = tag("p", link(url, escape_line(f"Show {count} in the map")))
+    return empty_message("This session has no messages.", hint)
 
 
 def _spacer(at: int) -> Html:
@@ -330,7 +346,12 @@ def session_outline(context: RequestContext) -> Response:
     with requested_view(context) as view:
         start = min(context.query_int("from", 0), view.message_count)
         entries = [
-            (entry.kind, entry.message_number, entry.anchor, sanitize(entry.text))
+            (
+                entry.kind,
+                entry.message_number,
+                entry.anchor,
+                strip_inline(sanitize(entry.text)),
+            )
             for entry in view.outline(start)
         ]
     return Response(msgspec.json.encode(entries), media_type="application/json")

@@ -15,6 +15,7 @@ from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
+    format_inline,
     join_html,
     make_element_id,
     render_facts,
@@ -235,7 +236,7 @@ def _map_item(session: SessionId, line: TreeLine, lanes: _Lanes) -> Html:
     elif line.kind is TreeLineKind.OTHER:
         name = f"elsewhere: {name}"
     parts = [
-        link(_line_url(session, line), escape_line(name)),
+        link(_line_url(session, line), format_inline(escape_line(name))),
         tag("span", render_facts(facts), kind="note"),
         _draw_lanes(line, lanes),
     ]

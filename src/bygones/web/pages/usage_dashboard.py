@@ -25,6 +25,7 @@ from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
+    format_inline,
     join_html,
     render_facts,
     tag,
@@ -586,7 +587,7 @@ def _top_sessions(report: UsageReport) -> Html:
                 (
                     link(
                         build_url("session", row.key),
-                        escape_line(row.title or row.key),
+                        format_inline(escape_line(row.title or row.key)),
                     ),
                     tag(
                         "span",

@@ -34,19 +34,23 @@ export class Conversation {
     const low = number * this.size;
     const high = Math.min(low + this.size, this.total);
     if (from === undefined) return;
-    delete section.dataset.from;
-    delete section.dataset.until;
     const part = (start, stop) => (start < stop ? this.request(this.url("window", { from: start, until: stop }), section) : null);
     const task = (async () => {
       const [above, below] = await Promise.all([part(low, Number(from)), part(Number(until), high)]);
       this.stay(() => {
         if (above) section.prepend(above.content);
         if (below) section.append(below.content);
+        this.setComplete(section);
         this.onFilled?.(section);
       });
       this.measure(number, section);
     })().catch(() => undefined).finally(() => this.loading.delete(number));
     this.loading.set(number, task);
+  }
+
+  setComplete(section) {
+    delete section.dataset.from;
+    delete section.dataset.until;
   }
 
   get count() { return Math.max(Math.ceil(this.total / this.size), 1); }
@@ -116,7 +120,10 @@ export class Conversation {
   onNear(entries) {
     for (const { target, isIntersecting } of entries) {
       target.dataset.near = isIntersecting ? "1" : "";
-      if (isIntersecting && target.classList.contains("waiting")) this.fill(Number(target.dataset.window));
+      if (!isIntersecting) continue;
+      const number = Number(target.dataset.window);
+      if (target.classList.contains("waiting")) this.fill(number);
+      else if (!this.loading.has(number)) this.complete(target, number);
     }
   }
 
@@ -146,6 +153,7 @@ export class Conversation {
       this.grow(total);
       this.stay(() => {
         section.replaceChildren(content);
+        this.setComplete(section);
         section.classList.remove("waiting");
         section.removeAttribute("aria-busy");
         section.style.height = "";
@@ -186,6 +194,7 @@ export class Conversation {
         else if (!isSame(old[at], element)) { keepOpen(old[at], element); old[at].replaceWith(element); }
       });
       old.slice(fresh.length).forEach((element) => element.remove());
+      this.setComplete(section);
     }
     this.grow(Number(headers.get("X-Total")));
     return true;

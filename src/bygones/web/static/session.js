@@ -304,7 +304,7 @@ async function showSide(side) {
   writeSetting("side", side);
   if (!isList || beside.firstChild) return;
   const { content } = await load(`/session/${encodeURIComponent(place.dataset.session)}/beside`).catch(() => ({}));
-  if (!content) return;
+  if (!content) { showToast("Loading failed"); return; }
   beside.replaceChildren(content);
   const current = beside.querySelector("[aria-current]");
   if (current) beside.scrollTop = current.offsetTop - beside.offsetTop - beside.clientHeight / 3;
@@ -362,8 +362,8 @@ function permalink(article) {
 async function textOf(article, name) {
   const dataset = datasetOf(article);
   const query = new URLSearchParams({ at: article.id, ...(Number(dataset.branch) ? { branch: dataset.branch } : {}) });
-  const response = await fetch(`${dataset.own}/${name}?${query}`);
-  return response.ok ? response.text() : `${response.status}`;
+  const response = await request(`${dataset.own}/${name}?${query}`);
+  return response.text();
 }
 const actions = {
   link: (article) => copyText(permalink(article), "Link"),
@@ -372,6 +372,7 @@ const actions = {
   sent: async (article) => showDialog("What Claude was sent", parseHtml(await textOf(article, "sent"))),
   fork: async (article) => showDialog("Continue from here in Claude Code", parseHtml(await textOf(article, "fork"))),
 };
+const act = (name, article) => actions[name](article).catch(() => showToast("Loading failed"));
 function showDialog(title, content) {
   const dialog = document.getElementById("keys");
   const close = createElement("form", { method: "dialog" }, createElement("button", {}, "Close"));
@@ -380,7 +381,7 @@ function showDialog(title, content) {
 }
 const hasRequests = place.dataset.sent === "1";
 for (const [key, name, label] of [["c", "link", "Copy link to message"], ["m", "markdown", "Copy message as Markdown"], ["r", "raw", "Show the original record"]]) {
-  onKey(key, label, () => { const article = currentArticle(); if (article) actions[name](article); });
+  onKey(key, label, () => { const article = currentArticle(); if (article) act(name, article); });
 }
 function addActions(article) {
   if (article.querySelector(":scope > .message-actions") || !article.id) return;
@@ -389,7 +390,7 @@ function addActions(article) {
   if (hasRequests && article.matches(".prompt") && !datasetOf(article).own.includes("/agent/")) own.push(["fork", "Continue from here", "Continue from here in Claude Code"]);
   for (const [name, label, title] of [["link", "Link", "Copy link"], ["markdown", "Markdown", "Copy as Markdown"], ["raw", "Raw", "Show the original record"], ...own]) {
     const button = createElement("button", { type: "button", title }, label);
-    button.addEventListener("click", () => { toggle.setAttribute("aria-expanded", "false"); actions[name](article); });
+    button.addEventListener("click", () => { toggle.setAttribute("aria-expanded", "false"); act(name, article); });
     menu.append(button);
   }
   const toggle = createElement("button", { type: "button", className: "more-actions", title: "Actions" }, "⋯");
@@ -452,12 +453,14 @@ async function openPanel(link) {
 }
 async function fillAgent(inside, own, root) {
   Object.assign(inside.dataset, { own, branch: 0 });
-  const { content, headers } = await load(`${own}/window?from=0`);
+  const loaded = await load(`${own}/window?from=0`).catch(() => null);
+  if (!loaded) { inside.append(createElement("p", { className: "load-problem", role: "status" }, "Loading failed")); return; }
+  const { content, headers } = loaded;
   const first = createElement("section", { className: "window" }, content);
   first.dataset.window = 0;
   inside.append(first);
   const total = Number(headers.get("X-Total"));
-  return new Conversation(inside, { own, branch: 0, total, size: conversation.size, root });
+  new Conversation(inside, { own, branch: 0, total, size: conversation.size, root });
 }
 main.addEventListener("click", (event) => {
   const link = event.target.closest?.("p.agent > a");
@@ -579,25 +582,26 @@ if (parameters.get("find")) {
 }
 for (const button of document.querySelectorAll('[data-act="copy"]')) {
   button.addEventListener("click", async () => {
-    const response = await fetch(button.dataset.from);
-    if (!response.ok) return;
-    await copyText(await response.text(), "Markdown");
+    const response = await request(button.dataset.from).catch(() => null);
+    if (response) await copyText(await response.text(), "Markdown"); else showToast("Loading failed");
   });
 }
 
-// Annotations: a star, tags, a note.
-async function annotate(change) {
-  const response = await fetch(`/api/sessions/${encodeURIComponent(place.dataset.session)}/annotations`, {
+// Annotations: a star, tags, a note. They are saved one after the other.
+let saving = Promise.resolve();
+const annotate = (change) => (saving = saving.then(() => saveAnnotations(change)));
+async function saveAnnotations(change) {
+  const response = await request(`/api/sessions/${encodeURIComponent(place.dataset.session)}/annotations`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(change),
-  });
-  if (!response.ok) { showToast("Saving failed"); return null; }
-  showToast("Saved");
-  return (await response.json()).items[0];
+  }).catch(() => null);
+  showToast(response ? "Saved" : "Saving failed");
+  return response !== null;
 }
 const star = document.querySelector('[data-act="star"]');
 async function toggleStar() {
-  const saved = await annotate({ is_starred: star.getAttribute("aria-pressed") !== "true" });
-  if (saved) star.setAttribute("aria-pressed", String(saved.is_starred));
+  const wanted = star.getAttribute("aria-pressed") !== "true";
+  star.setAttribute("aria-pressed", String(wanted));
+  if (!await annotate({ is_starred: wanted })) star.setAttribute("aria-pressed", String(!wanted));
 }
 if (star) {
   star.addEventListener("click", toggleStar);
