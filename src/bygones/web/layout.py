@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache, partial
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
 from starlette.responses import HTMLResponse
@@ -166,13 +166,21 @@ _THEME_SWITCH = Html(
 )
 
 
+# A page repeats ids and the names of parameters.
+_quote = lru_cache(maxsize=512)(partial(quote, safe="", errors="replace"))
+_quote_plus = lru_cache(maxsize=512)(partial(quote_plus, errors="replace"))
+
+
 def build_url(*parts: str, **query: object) -> str:
     """Return a URL of this site; empty query parameters are left out."""
-    path = "/" + "/".join(quote(part, safe="", errors="replace") for part in parts)
+    path = "/" + "/".join(map(_quote, parts))
     parameters = {
         name: str(value) for name, value in query.items() if value not in {None, "", 0}
     }
-    query_text = urlencode(parameters, errors="replace")
+    query_text = "&".join(
+        f"{_quote_plus(name)}={_quote_plus(value)}"
+        for name, value in parameters.items()
+    )
     return f"{path}?{query_text}" if parameters else path
 
 
