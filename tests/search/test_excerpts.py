@@ -40,6 +40,15 @@ def test_excerpt_has_the_most_different_words() -> None:
     assert found.is_cut_after
 
 
+def test_text_that_fits_is_not_cut() -> None:
+    text = "Prompt number zero: please change the module and feed the walrus"
+
+    found = cut_excerpt(text, WALRUS)
+
+    assert found.text == text
+    assert not found.is_cut_before
+
+
 def test_phrases_prefixes_and_regexes_are_highlighted() -> None:
     marks = make_highlighter([("auth", "go"), ("日", "本")], [("migr",)], ["EN[A-Z]+"])
 

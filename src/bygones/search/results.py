@@ -154,7 +154,7 @@ def cut_excerpt(text: str, highlighter: Highlighter) -> Excerpt:
         text = _TERMINAL_ESCAPE.sub("", text)
     text = " ".join(text.split())
     spans = highlighter.find_spans(text)
-    start = _best_start(text, spans)
+    start = _best_start(text, spans) if len(text) > EXCERPT_WIDTH else 0
     start, stop = _snap_to_words(text, start)
     inside = tuple(
         (max(begin, start) - start, min(end, stop) - start)
