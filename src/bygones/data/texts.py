@@ -19,6 +19,7 @@ from bygones.render.message_text import full_text
 from bygones.render.tool_detail import output_text
 from bygones.store.connect import fetch_all
 from bygones.store.fact_encoding import HAS_STORED_OUTPUT, decode_id, decode_refs
+from bygones.store.schema import IN_SESSION
 
 if TYPE_CHECKING:
     from bygones.redact.engine import Redactor
@@ -113,7 +114,7 @@ class ContentLoader:
     def _load_positions(self, session: int) -> dict[int, Position | None]:
         """Return the positions of the records in a session's files, by key."""
         found: dict[int, Position | None] = {}
-        sql = "SELECT key, source, start, length FROM record WHERE session = ?"
+        sql = f"SELECT key, source, start, length FROM record WHERE {IN_SESSION}"  # noqa: S608 (our names)
         for key, source, start, length in self._db.execute(sql, (session,)):
             stored = self._source(source)
             if stored is not None:

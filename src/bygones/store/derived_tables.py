@@ -31,6 +31,7 @@ from bygones.store.schema import (
     CONVERSATION,
     DIRTY_SESSION,
     EDIT,
+    IN_SESSION,
     MESSAGE,
     MESSAGE_BLOCK,
     PROMPT,
@@ -193,7 +194,7 @@ class DerivedTables:
                     self._db,
                     "SELECT DISTINCT other.session"  # noqa: S608 (our names)
                     f" FROM (SELECT DISTINCT {column} AS id FROM record"
-                    f" WHERE session = ? AND {column} IS NOT NULL) AS own"
+                    f" WHERE {IN_SESSION} AND {column} IS NOT NULL) AS own"
                     f" CROSS JOIN record AS other ON other.{column} = own.id"
                     " WHERE other.session <> ?",
                     (session, session),
@@ -229,8 +230,8 @@ class DerivedTables:
                 continue
             found += fetch_all(
                 self._db,
-                "SELECT t.leaf, t.title, t.source"
-                " FROM (SELECT DISTINCT key FROM record WHERE session = ?) AS r"
+                "SELECT t.leaf, t.title, t.source"  # noqa: S608 (our names)
+                f" FROM (SELECT DISTINCT key FROM record WHERE {IN_SESSION}) AS r"
                 " CROSS JOIN leaf_title AS t ON t.leaf_key = r.key"
                 " ORDER BY t.source, t.start",
                 (session,),
@@ -367,13 +368,12 @@ class DerivedTables:
     def has_summaries(self, number: int) -> bool:
         """Whether any source has a summary of a session's record.
 
-        Unlike `leaf_titles` it doesn't read all records of the session. The plus sign
-        keeps SQLite from doing that for every title.
+        Unlike `leaf_titles` it doesn't read all records of the session.
         """
         sql = (
             "SELECT 1 FROM (SELECT DISTINCT leaf_key FROM leaf_title) AS t"
             " CROSS JOIN record AS r"
-            " ON r.key = t.leaf_key WHERE +r.session = ? LIMIT 1"
+            " ON r.key = t.leaf_key WHERE r.session = ? LIMIT 1"
         )
         return fetch_one(self._db, sql, (number,)) is not None
 

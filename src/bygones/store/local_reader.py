@@ -217,13 +217,13 @@ class IndexLookup:
         """Return all records on abandoned branches."""
         sql = (
             "SELECT r.id FROM abandoned_record AS a CROSS JOIN record AS r"
-            " ON r.key = a.record_key AND +r.session = a.session"
+            " ON r.key = a.record_key AND r.session = a.session"
         )
         return [row[0] for row in fetch_all(self._db, sql)]
 
     def find_record(self, session: int, key: int) -> int | None:
         """Return the number of a session's record by its key."""
-        sql = "SELECT id FROM record WHERE key = ? AND +session = ?"
+        sql = "SELECT id FROM record WHERE key = ? AND session = ?"
         row = fetch_one(self._db, sql, (key, session))
         return int(row[0]) if row else None
 

@@ -202,10 +202,12 @@ RECORD = Table(
         Index(("key",), is_deferred=True),
         Index(("message_key",), "message_key IS NOT NULL", is_deferred=True),
         Index(("source",), is_deferred=True),
-        Index(("session",), is_deferred=True),
     ),
     team_columns=_team_columns(_RECORD_COLUMNS, _integer("record")),
 )
+# All records of a source belong to one session, so an index of sessions would only take
+# space.
+IN_SESSION = "source IN (SELECT source FROM source_state WHERE session = ?)"
 # Documents and characters of each part (see encoding.TextLengths).
 TEXT_LENGTH = Table(
     name="text_length",
@@ -524,12 +526,12 @@ AGENT_DETAIL = Table(
     has_rowid=False,
 )
 # Assembled conversations: facts about a session or one of its agent runs, and the turns
-# and blocks of messages that each branch adds.
+# and blocks of messages that each branch adds. Without a rowid, facts of more than 1 kB
+# would need a page of their own.
 CONVERSATION = Table(
     name="conversation",
     columns=(_session(), _text("agent"), _blob("facts")),
     primary_key=("session", "agent"),
-    has_rowid=False,
 )
 MESSAGE_BLOCK = Table(
     name="message_block",
