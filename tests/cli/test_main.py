@@ -150,6 +150,32 @@ def test_unknown_command_is_a_usage_error(
     assert captured.err.endswith("\n\nhint: see bygones --help\n")
 
 
+def test_a_group_without_a_command_prints_its_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["hub", "token"]) == ExitCode.USAGE_ERROR
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Usage: bygones hub token [OPTIONS] COMMAND")
+    assert "\nExamples:\n  bygones hub token new ann --team core\n" in captured.err
+
+
+def test_a_folder_as_an_argument_of_ingest_suggests_the_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ingest", str(tmp_path)]) == ExitCode.USAGE_ERROR
+    assert capsys.readouterr().err == (
+        f"error: unexpected argument: {tmp_path}\n\n"
+        f"hint: to read transcripts in this folder, use --home {tmp_path}\n"
+    )
+
+    assert main(["serve", "8000"]) == ExitCode.USAGE_ERROR
+    assert capsys.readouterr().err == (
+        "error: unexpected argument: 8000\n\nhint: see bygones serve --help\n"
+    )
+
+
 def test_a_typo_in_an_option_suggests_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--projct", "x"]) == ExitCode.USAGE_ERROR
 

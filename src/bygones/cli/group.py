@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -56,6 +57,7 @@ _PLAIN_MESSAGES = (
     (r"is not in the range (\d+)<=x<=(\d+)", r"is not between \1 and \2"),
     (r"is not in the range x>=(\d+)", r"is less than \1"),
     (r"^Invalid value for '\{.*?\}': ", ""),
+    (r"^Got unexpected extra arguments? \((.*)\)$", r"unexpected argument: \1"),
 )
 """Patterns in messages of click, and what is printed instead."""
 _DEBUG_VARIABLE = "BYGONES_DEBUG"
@@ -277,6 +279,11 @@ def run(args: Sequence[str], specs: Iterable[CommandSpec] = COMMANDS) -> int:
         return end.exit_code
     except click.Abort as error:
         raise KeyboardInterrupt from error
+    except click.exceptions.NoArgsIsHelpError as error:
+        from bygones.cli.help_page import help_page
+
+        click.echo(help_page(error.ctx) if error.ctx else str(error), err=True)
+        return error.exit_code
     except click.ClickException as error:
         message = _printable(_usage_error_message(error))
         return print_error(message, _help_hint(error, args), error.exit_code)
@@ -386,6 +393,10 @@ def _unknown_option_message(error: click.NoSuchOption, command: click.Command) -
 def _help_hint(error: click.ClickException, args: Sequence[str]) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
+        folder = next(filter(os.path.isdir, args[1:]), "")
+        if folder and "homes" in context.params and not context.params["homes"]:
+            path = _printable(shlex.quote(folder))
+            return f"to read transcripts in this folder, use --home {path}"
         return f"see {context.command_path} --help"
     # click does not report the command of an option without its value.
     names = {row.name for row in COMMANDS}
