@@ -16,6 +16,7 @@ from tests.build import (
     prompt,
     reply,
     session_id,
+    summary,
     thinking,
     thread,
     tool_result,
@@ -133,8 +134,33 @@ def test_weak_match_here_does_not_hide_a_strong_one_elsewhere(
 
     assert first_words(body(answer))[0] == session_id(10)
     assert ", 1 with all words." in outside(answer)
-    assert "other sessions contain only common words" in body(answer)
+    assert "left out: sessions that lack words of the query" in body(answer)
     assert session_id(12) not in body(answer)
+
+
+def test_sessions_with_all_words_are_not_left_out(client: ToolClient) -> None:
+    """Neither if another has the query as its title, nor if they match far less."""
+    titled = summary("Gyroscope kestrel drift", leaf="r")
+    strong = [
+        titled,
+        *thread(
+            prompt("The gyroscope drifts when the kestrel calibrates", uuid="p"),
+            reply("The gyroscope drift of the kestrel is fixed.", uuid="r"),
+        ),
+    ]
+    hay = "hay " * 400
+    weak = thread(prompt(f"gyroscope {hay}"), reply(f"drift {hay} kestrel {hay}"))
+    client.home.session(session_id(10), elsewhere(strong), project="-work-other")
+    partial = thread(prompt("The gyroscope of the kestrel"), reply("A gyroscope."))
+    for number, records in ((11, weak), (12, partial)):
+        client.home.session(
+            session_id(number), elsewhere(records), project="-work-other"
+        )
+    client.sandbox.ingest()
+
+    answer = client.read_all("search", query="gyroscope kestrel drift")
+
+    assert first_words(answer) == [session_id(n) for n in (10, 12, 11)]
 
 
 def test_project_in_the_query_replaces_the_scope(client: ToolClient) -> None:

@@ -639,6 +639,16 @@ def test_words_around_a_slash_need_not_be_adjacent(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X3")
+@pytest.mark.parametrize("query", ["", "-cookies", "is:error"])
+def test_sessions_in_order_of_time_have_no_score(
+    search_archive: SearchArchive, query: str
+) -> None:
+    matches = search_archive.search(query).sessions
+
+    assert matches
+    assert {(one.score, one.score_parts) for one in matches} == {(0.0, ())}
+
+
 def test_score_is_explained(search_archive: SearchArchive) -> None:
     (first, *_) = search_archive.search("cookies lock").sessions
     shares = {one.word: one for one in first.word_shares}

@@ -23,7 +23,14 @@ from bygones.model.nodes import Origin, parse_user_text
 from bygones.model.query import Exclusion, FieldValue, Not, Part, Query, Term
 from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import Branch, FileEdit, Message, Session, ToolCall, Turn
-from bygones.model.summary import Hit, IndexedEdit, Role, SearchResults, SessionMatch
+from bygones.model.summary import (
+    Hit,
+    IndexedEdit,
+    Role,
+    ScorePartKind,
+    SearchResults,
+    SessionMatch,
+)
 from bygones.query.parser import and_terms
 from bygones.render.headers import agent_facts, search_notes
 from bygones.render.message_text import describe_block, prompt_text
@@ -528,9 +535,16 @@ _MIN_SCORE_SHARE = 0.5
 With 2,100 sessions this leaves out 1.6 of 8.5 results, but no right one in 500 queries; a
 share of 0.6 leaves out one.
 """
+_CUT_NOTE = "left out: sessions that lack words of the query and match far less"
 _EXTRA_HITS = 3
 """Additional hits, as those in our own tools are left out."""
 _TITLE_CHARS = 120
+
+
+def _score_without_title(match: SessionMatch) -> float:
+    """Return a score that can be compared with those of sessions with other titles."""
+    parts = (one for one in match.score_parts if one.kind is not ScorePartKind.TITLE)
+    return sum(one.value for one in parts)
 
 
 class SearchRows:
@@ -586,22 +600,23 @@ class SearchRows:
         """
         if start == 0:
             yield QuotedRow("0", self._query_notes(first_page))
-        best_score = max((match.score for match in first_page.sessions), default=0.0)
+        best_score = max(map(_score_without_title, first_page.sessions), default=0.0)
         offset = max(start - 1, 0) // _SEARCH_PAGE_SIZE * _SEARCH_PAGE_SIZE
         while offset < first_page.session_count:
             page = self.search(offset) if offset else first_page
             if not page.sessions:
                 return
-            ranked = self._sort_page(page)
-            for number, (match, score) in enumerate(ranked, offset + 1):
+            is_cut = False
+            for number, (match, score) in enumerate(self._sort_page(page), offset + 1):
                 lacks_words = len(match.matched_words) < len(page.query_words)
                 if lacks_words and score < _MIN_SCORE_SHARE * best_score:
-                    if number >= start:
-                        rest = "other sessions contain only common words of the query"
-                        yield QuotedRow(str(number), f"({rest})\n")
-                    return
-                if number >= start:
+                    if number >= start and not is_cut:
+                        yield QuotedRow(str(number), f"({_CUT_NOTE})\n")
+                    is_cut = True
+                elif number >= start:
                     yield QuotedRow(str(number), self._session_text(match))
+            if is_cut:
+                return
             offset += _SEARCH_PAGE_SIZE
 
     def _sort_page(self, page: SearchResults) -> list[tuple[SessionMatch, float]]:

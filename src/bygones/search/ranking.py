@@ -599,7 +599,12 @@ class SessionRanker:
         return self._allowed_sessions([condition], []) or set()
 
     def score_parts(self, ranked: RankedSessions, session: int) -> Iterator[ScorePart]:
-        """Yield the parts of the score by which a session was ranked."""
+        """Yield the parts of the score by which a session was ranked.
+
+        There are none if nothing is searched for: sessions are then in order of time.
+        """
+        if not any(term.label for term in ranked.terms):
+            return
         yield from ranked.scores.parts_of(session)
         recency = self._stats.recency.get(session, 0.0)
         if recency:
