@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bygones.model.query import Part, pack_text_key
+from bygones.model.summary import ScorePartKind
 from bygones.search.scoring import (
     CorpusNorms,
     MatchedTexts,
@@ -113,6 +114,21 @@ def test_word_in_results_tells_sessions_apart_that_have_the_other_words() -> Non
 
     assert words.words[3] > 1.2 * words.words[4]
     assert total[3] > total[4]
+
+
+def test_words_in_messages_count_more_than_the_same_in_calls() -> None:
+    said = [make_counts({(3, Part.REPLY): 1, (4, Part.REPLY): 1}) for _ in range(2)]
+    run = make_counts({(3, Part.REPLY): 1, (4, Part.RESULT): 1})
+
+    scores = score_sessions([*said, run], MEASURES)
+    messages = {
+        session: part.value
+        for session in (3, 4)
+        for part in scores.parts_of(session)
+        if part.kind is ScorePartKind.MESSAGES
+    }
+
+    assert messages[3] == pytest.approx(1.5 * messages[4])
 
 
 def test_shares_of_words_add_up_to_their_score() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bygones.model.summary import Annotations
-from bygones.search import scoring as remembered
+from bygones.search import title_index
 from bygones.search.scoring import SearchStats
 from bygones.store.local_reader import LocalReader
 from tests.build import Home, prompt, reply, session_id, thread, title
@@ -71,7 +71,7 @@ def test_groups_and_time_spans_are_loaded_once(tmp_path: Path) -> None:
 def test_titles_are_found_with_small_caches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembered, "_MAX_CACHED_STEMS", 1)
+    monkeypatch.setattr(title_index, "_MAX_CACHED_STEMS", 1)
     home = Home(tmp_path / "home")
     written(home)
     with open_archive(home, tmp_path / "archive") as archive:

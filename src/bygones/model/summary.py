@@ -509,6 +509,8 @@ class ScorePartKind(StrEnum):
     """Its best record, a call that the query names."""
     COVERAGE = "coverage"
     """How much of the query one record has."""
+    MESSAGES = "messages"
+    """How much of the query its messages have, calls and results aside."""
     AS_TYPED = "as-typed"
     """A text has the query, or half of it, word for word."""
     ALL_WORDS = "all-words"

@@ -40,13 +40,13 @@ from bygones.search.scoring import (
     SearchStats,
     SessionScores,
     TermCounts,
-    TitleIndex,
     add_record_scores,
     idf,
     score_whole,
     score_words,
 )
 from bygones.search.texts import AnnotationsBySession, make_title_text
+from bygones.search.title_index import TitleIndex
 from bygones.store.annotations import with_annotations
 from bygones.store.protocols import EngineQuery, SearchEngine, SearchFacts
 from bygones.store.tantivy_engine import TextMatch, WordSessions
@@ -583,6 +583,7 @@ class SessionRanker:
             ranked.scores,
             by_session=all_scores.by_session | ranked.scores.by_session,
             words=all_scores.words | ranked.scores.words,
+            messages={**all_scores.messages, **ranked.scores.messages},
             by_term=all_scores.by_term,
         )
         return replace(

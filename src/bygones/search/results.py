@@ -41,8 +41,9 @@ from bygones.search.grouping import (
 )
 from bygones.search.plan import SearchPlan, matching_kinds
 from bygones.search.ranking import RankedSessions
-from bygones.search.scoring import SessionScores, TitleIndex
+from bygones.search.scoring import SessionScores
 from bygones.search.texts import LoadedRecord, TextLoader, make_title_text
+from bygones.search.title_index import TitleIndex
 from bygones.store.protocols import EngineQuery, SearchEngine
 from bygones.store.tantivy_engine import TextMatch
 from bygones.store.word_forms import stem_word

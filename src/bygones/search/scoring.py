@@ -11,6 +11,10 @@ A score is a sum of parts, each from 0 to 1, words from 0 to 1.5:
   each counts less than the one before.
 - coverage: how much of the query one record has, by the rarity of the words. It counts
   less than a third.
+- messages: how much of a query of several words everything but calls and results has,
+  by the rarity of the words, however often. Words that a session has only in what it
+  ran often have nothing to do with its topic. It counts less than half, and for a
+  quotation, like the words, half of that.
 - calls: whether it called the tools, or used the files, that the query names, if it
   names nothing else. Such sessions come before those that only mention them, and their
   best record, a short call, counts again.
@@ -24,7 +28,6 @@ import math
 import sys
 from _thread import allocate_lock
 from array import array
-from bisect import bisect_right
 from collections.abc import (
     Callable,
     Collection,
@@ -34,7 +37,7 @@ from collections.abc import (
     Sequence,
 )
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeVar
@@ -51,16 +54,12 @@ from bygones.model.query import (
 from bygones.model.summary import Annotations, ScorePart, ScorePartKind, Title
 from bygones.query.fields import FIELDS, FieldLevel, SearchableText
 from bygones.query.matcher import make_session_text
-from bygones.query.tokens import Analyzer, TermRun
-from bygones.search.plan import ScoredTerm
+from bygones.search.title_index import TitleIndex
 from bygones.store.annotations import with_annotations
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.encoding import STEERING_TITLE
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import SearchFacts, StoreReader
 from bygones.store.tantivy_engine import MatchedText, TextMatch
-from bygones.store.tokenizer import split_lines_into_terms
-from bygones.store.word_forms import stem_prefix, stem_word
 
 PartLengths = Sequence[int]
 """Of a session: the number of records, then of characters, for each part in order."""
@@ -122,6 +121,13 @@ _RECORD_DECAYS = [0.6**rank for rank in range(_MAX_RECORDS)]
 _RECORD_SATURATION = 1.2
 _RECORD_LENGTH_NORM = 0.75
 _COVERAGE_WEIGHT = 0.3
+_MESSAGES_WEIGHT = 0.4
+_MESSAGE_KINDS = frozenset(
+    kind
+    for kind, part in enumerate(KIND_TO_PART)
+    if part not in {Part.TOOL, Part.RESULT}
+)
+"""The kinds of text, as in text keys, that are neither calls nor results."""
 _QUOTED_WORD_WEIGHT = 0.5
 """What the score of words counts if some session has the query as it was typed, or made
 the calls that it names."""
@@ -283,6 +289,8 @@ class SessionScores(Struct, frozen=True):
     """For each term, the sessions that have it, with its share of their words' score."""
     words: dict[int, float] = {}
     """The scores of words alone, by session."""
+    messages: Mapping[int, float] = {}
+    """The share of the query that the messages of a session have, weighted."""
     records: Mapping[int, RecordScore] = {}
     """The scores of records, by session."""
     verbatim: Collection[int] = frozenset()
@@ -312,6 +320,7 @@ class SessionScores(Struct, frozen=True):
     def _values(self, session: int) -> dict[ScorePartKind, float]:
         values = {
             ScorePartKind.WORDS: self.words.get(session, 0.0) * self.word_weight,
+            ScorePartKind.MESSAGES: self.messages.get(session, 0.0) * self.word_weight,
             ScorePartKind.AS_TYPED: float(session in self.verbatim),
             ScorePartKind.ALL_WORDS: self._strict_bonus(session),
             ScorePartKind.CALLS: float(_MAX_SCORE * (session in self.calling)),
@@ -346,7 +355,7 @@ class SessionScores(Struct, frozen=True):
 
 
 def score_words(terms: Sequence[TermCounts], norms: CorpusNorms) -> SessionScores:
-    """Return the scores of all sessions that have a term, by their words alone."""
+    """Return the scores of all sessions that have a term, without their records."""
     views = [_score_term(term, norms) for term in terms]
     part_scale = _scale_of([by_parts for by_parts, _ in views])
     whole_scale = _WHOLE_WEIGHT * _scale_of([by_whole for _, by_whole in views])
@@ -360,7 +369,24 @@ def score_words(terms: Sequence[TermCounts], norms: CorpusNorms) -> SessionScore
         by_term.append(scores)
         for session, score in scores.items():
             total[session] = total.get(session, 0.0) + score
-    return SessionScores(total, tuple(by_term), total)
+    messages = _score_messages(terms)
+    by_session = {
+        session: score + messages.get(session, 0.0) for session, score in total.items()
+    }
+    return SessionScores(by_session, tuple(by_term), total, messages)
+
+
+def _score_messages(terms: Sequence[TermCounts]) -> dict[int, float]:
+    """Return how much of a query of several words the messages of sessions have."""
+    if len(terms) <= MAX_STRICT_WORDS:
+        return {}
+    scale = _MESSAGES_WEIGHT / (sum(term.idf for term in terms) or 1.0)
+    scores: dict[int, float] = {}
+    for term in terms:
+        keys = (key for key in term.counts if key % KINDS_PER_SESSION in _MESSAGE_KINDS)
+        for session in {key // KINDS_PER_SESSION for key in keys}:
+            scores[session] = scores.get(session, 0.0) + term.idf * scale
+    return scores
 
 
 def _scale_of(by_term: Sequence[Mapping[int, float]]) -> float:
@@ -413,9 +439,10 @@ def add_record_scores(
         calling=calling,
     )
     total = {
-        session: score * detailed.word_weight for session, score in scores.words.items()
+        session: score * detailed.word_weight
+        for session, score in scores.by_session.items()
     }
-    # Only these sessions have more than the scores of words.
+    # Only these sessions have other parts.
     others = {*detailed.records, *verbatim, *titled, *calling}
     if detailed.is_strict:
         others.update(*scores.by_term)
@@ -595,142 +622,6 @@ def recency_bonus(age_days: float) -> float:
 
 T = TypeVar("T")
 _DAY_MS = 86_400_000
-_MAX_CACHED_TITLES = 500_000
-"""Titles that are cached, summed over the stems that they have."""
-_MAX_CACHED_STEMS = 4_096
-
-
-class _TitleForms(Struct, frozen=True):
-    """The forms of a word that titles have, and the sessions with such titles."""
-
-    forms: frozenset[str]
-    sessions: array[int]
-
-
-class TitleIndex:
-    """Finds explicit titles and summaries by their words.
-
-    Words are looked for in one text: the terms of all titles between spaces, a line for
-    each title. Searches in several threads may use it at the same time.
-    """
-
-    def __init__(self, titles: Sequence[tuple[int, str]], analyzer: Analyzer) -> None:
-        self._numbers = array("q", [number for number, _ in titles])
-        self._titles = [title for _, title in titles]
-        self._analyzer = analyzer
-        self._forms_by_stem: dict[str, _TitleForms] = {}
-        self._cached_count = 0
-
-    def matched_runs(self, term: ScoredTerm) -> Iterator[TermRun]:
-        """Yield the forms of a term's words that titles have."""
-        for variant in term.variants if not term.is_exact else ():
-            if len(variant) == 1:
-                yield from ((form,) for form in self._find_forms(variant[0]).forms)
-
-    def has_term(self, term: str) -> bool:
-        """Whether a title has some form of a term."""
-        return bool(self._find_forms(term).sessions)
-
-    def sessions_matching(self, term: ScoredTerm) -> set[int]:
-        """Return the sessions whose title has a term; one without variants is in all."""
-        if not term.variants:
-            return set(self._numbers)
-        return {
-            session
-            for variant in term.variants
-            for session in self._sessions_with(variant, term)
-        }
-
-    def titles_of(self, session: int) -> list[str]:
-        """Return the title of a session and its summaries, as far as there are any."""
-        start, stop = self._places.get(session, (0, 0))
-        return self._titles[start:stop]
-
-    def sessions_titled(self, terms: TermRun) -> set[int]:
-        """Return the sessions whose title has exactly these terms."""
-        if not terms:
-            return set()
-        return {
-            self._numbers[index]
-            for index in self._titles_containing(f"\n {' '.join(terms)} \n")
-            if not self._titles[index].startswith(STEERING_TITLE)
-        }
-
-    def _sessions_with(self, variant: TermRun, term: ScoredTerm) -> Iterator[int]:
-        if len(variant) == 1 and not term.is_exact:
-            yield from self._find_forms(variant[0]).sessions
-            return
-        end = "" if term.is_prefix else " "
-        for index in self._titles_containing(f" {' '.join(variant)}{end}"):
-            yield self._numbers[index]
-
-    @cached_property
-    def _places(self) -> dict[int, tuple[int, int]]:
-        """Where the titles of each session are."""
-        places: dict[int, tuple[int, int]] = {}
-        for at, number in enumerate(self._numbers):
-            places[number] = (places.get(number, (at, at))[0], at + 1)
-        return places
-
-    @cached_property
-    def _lines(self) -> tuple[str, array[int]]:
-        """The terms of all titles, and the offsets at which their lines start."""
-        titles = [title.replace("\n", " ") for title in self._titles]
-        # Plain ones at once, which is far faster.
-        plain = "\n".join(filter(str.isascii, titles))
-        split = iter(split_lines_into_terms(plain))
-        lines = [
-            next(split) if title.isascii() else " ".join(self._analyzer(title))
-            for title in titles
-        ]
-        text = "".join(("\n", *(f" {line} \n" for line in lines)))
-        lengths = (len(line) + 3 for line in lines)
-        return text, array("q", accumulate(lengths, initial=0))
-
-    def _titles_containing(self, letters: str) -> Iterator[int]:
-        """Yield the titles with these letters, in the text of all lines."""
-        text, starts = self._lines
-        offset = text.find(letters)
-        while offset >= 0:
-            next_line = bisect_right(starts, offset)
-            yield next_line - 1
-            offset = text.find(letters, starts[next_line])
-
-    def _find_forms(self, term: str) -> _TitleForms:
-        """Return the sessions whose title has some form of a term, and these forms."""
-        stem = stem_word(term)
-        found = self._forms_by_stem.get(stem)
-        if found is None:
-            if (
-                len(self._forms_by_stem) >= _MAX_CACHED_STEMS
-                or self._cached_count >= _MAX_CACHED_TITLES
-            ):
-                self._forms_by_stem.clear()
-                self._cached_count = 0
-            # Complete before it is visible to searches in other threads.
-            found = self._forms_by_stem[stem] = self._scan_forms(stem)
-            self._cached_count += len(found.sessions)
-        return found
-
-    def _scan_forms(self, stem: str) -> _TitleForms:
-        letters = f" {stem_prefix(stem)}"
-        text, starts = self._lines
-        is_form: dict[str, bool] = {}
-        sessions = array("q")
-        offset = text.find(letters)
-        while offset >= 0:
-            end = text.find(" ", offset + 1)
-            word = text[offset + 1 : end]
-            if word not in is_form:
-                is_form[word] = stem_word(word) == stem
-            if is_form[word]:
-                sessions.append(self._numbers[bisect_right(starts, offset) - 1])
-            offset = text.find(letters, end)
-        return _TitleForms(
-            frozenset(w for w, same in is_form.items() if same), sessions
-        )
-
-
 _GROUP_FIELDS = tuple(
     field
     for field in FIELDS
