@@ -638,7 +638,6 @@ def test_words_around_a_slash_need_not_be_adjacent(tmp_path: Path) -> None:
     assert "src" not in path
 
 
-@pytest.mark.req("X3")
 @pytest.mark.parametrize("query", ["", "-cookies", "is:error"])
 def test_sessions_in_order_of_time_have_no_score(
     search_archive: SearchArchive, query: str
@@ -649,6 +648,7 @@ def test_sessions_in_order_of_time_have_no_score(
     assert {(one.score, one.score_parts) for one in matches} == {(0.0, ())}
 
 
+@pytest.mark.req("X3")
 def test_score_is_explained(search_archive: SearchArchive) -> None:
     (first, *_) = search_archive.search("cookies lock").sessions
     shares = {one.word: one for one in first.word_shares}
