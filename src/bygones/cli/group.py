@@ -282,7 +282,7 @@ def run(args: Sequence[str], specs: Iterable[CommandSpec] = COMMANDS) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         from bygones.cli.help_page import help_page
 
-        click.echo(help_page(error.ctx) if error.ctx else str(error), err=True)
+        click.echo(help_page(error.ctx), err=True)
         return error.exit_code
     except click.ClickException as error:
         message = _printable(_usage_error_message(error))
