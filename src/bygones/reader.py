@@ -17,7 +17,7 @@ from bygones.model.nodes import AgentSidecar, LocatedRecord, RecordNode, Transcr
 from bygones.model.problem_runs import ProblemRuns, repeat_problem
 from bygones.model.sessions import Session
 from bygones.parse.light import (
-    ParentlessLimit,
+    RecordLimit,
     build_node,
     is_empty_node,
     parse_line_light,
@@ -184,7 +184,7 @@ def load_transcript(
 ) -> Transcript:
     """Return the nodes of a source, and the problems found in it."""
     nodes: list[RecordNode] = []
-    limit = ParentlessLimit()
+    limit = RecordLimit()
     problems = ProblemRuns()
     for line in read_lines(source, merge_repeats=True):
         if isinstance(line, Problem):
@@ -195,9 +195,10 @@ def load_transcript(
                 node = build_node(found)
                 if is_empty_node(node):
                     continue
-                if limit.accepts(node):
-                    nodes.append(node)
-                else:
+                used = limit.select(node)
+                if used is not None:
+                    nodes.append(used)
+                if used is not node:
                     problems.add(Problem("too-many-records", node.position))
             else:
                 problems.extend(repeat_problem(found, line))

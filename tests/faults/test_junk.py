@@ -40,9 +40,13 @@ SHORT_RECORDS = {
     "short prompts": b'{"type":"user","message":{"content":"a"}}\n',
     "short titles": b'{"type":"ai-title","aiTitle":"a"}\n',
     "short records of a session": b'{"type":"user","sessionId":"a"}\n',
+    "short thread": b'{"type":"user","uuid":"%x","parentUuid":"%x"}\n',
+    "lost parents": b'{"type":"user","uuid":"%x","parentUuid":"lost-%x"}\n',
+    "short agents": b'{"type":"user","isSidechain":true,"agentId":"%x","uuid":"%x"}\n',
+    "progress of agents": b'{"type":"progress","uuid":"%x","data":{"type":"agent_progress"'
+    b',"agentId":"%x","message":{"type":"user","message":{"content":"a"}}}}\n',
 }
-"""Valid records, of which a file may have only so many."""
-MAX_SHORT_MEMORY = sized(300, 700, 700) * 1_000_000
+"""Valid records, of which a file may have only so many. %x is a number."""
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="memory is counted as Linux counts it"
 )
@@ -54,6 +58,27 @@ def junk(seed: int, size: int) -> bytes:
     weights = [random.random() ** 4 for _ in PIECES]
     part = b"".join(random.choices(PIECES, weights, k=20_000))
     return (part * (size // len(part) + 1))[:size]
+
+
+def short_records(name: str, size: int) -> bytes:
+    pattern = SHORT_RECORDS[name]
+    records: list[bytes] = []
+    length = 0
+    while length < size:
+        number = len(records)
+        values = (number + 1, number)[: pattern.count(b"%x")]
+        records.append(pattern % values)
+        length += len(records[-1])
+    return b"".join(records)
+
+
+def many_repeated_records(size: int) -> bytes:
+    record = b'{"type":"user","message":{"content":"a"}}'
+    return (
+        b'{"type":"progress","data":{"type":"agent_progress","agentId":"a","message":%s,'
+        b'"normalizedMessages":[%s%s]}}\n'
+        % (record, (record + b",") * (size // len(record)), record)
+    )
 
 
 def many_blocks(size: int) -> bytes:
@@ -82,6 +107,7 @@ def invalid_text(size: int) -> bytes:
 
 GENERATED = {
     "blocks": many_blocks,
+    "repeated records": many_repeated_records,
     "fields": many_fields,
     "string": one_string,
     "text": one_text,
@@ -92,7 +118,8 @@ GENERATED = {
 
 def write_all(sandbox: Sandbox) -> None:
     """Write all kinds of junk as small files of one home."""
-    files = [(raw * SIZE)[: SIZE // 8] for raw in (FILES | SHORT_RECORDS).values()]
+    files = [(raw * SIZE)[: SIZE // 8] for raw in FILES.values()]
+    files += [short_records(name, SIZE // 8) for name in SHORT_RECORDS]
     files += [junk(seeded(seed), SIZE // 8) for seed in range(4)]
     for number, raw in enumerate(
         [*files, many_blocks(2_000_000), many_fields(4_000_000), one_string(8_000_000)]
@@ -150,11 +177,11 @@ def test_large_file_of_short_records_takes_little_memory(
     sandbox = Sandbox(tmp_path)
     path = sandbox.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_bytes((SHORT_RECORDS[name] * SIZE)[:SIZE])
+    path.write_bytes(short_records(name, SIZE))
 
     cost = measure_cost(sandbox)
 
-    assert cost.memory < MAX_SHORT_MEMORY
+    assert cost.memory < MAX_MEMORY
     reached("files of 100 MB of short records", 1)
     reached(f"peak MB: {name}", cost.memory // 1_000_000)
 

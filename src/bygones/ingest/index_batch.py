@@ -27,10 +27,10 @@ from bygones.model.records import (
     is_known_version,
 )
 from bygones.parse.light import (
-    ParentlessLimit,
+    RecordLimit,
     build_node,
     is_empty_node,
-    max_parentless_before,
+    max_limited_before,
     parse_line_light,
 )
 from bygones.parse.texts import (
@@ -148,17 +148,18 @@ def index_block(block: LineBlock) -> IndexBatch:
 def leave_out_records(batch: IndexBatch, start: int, known: int) -> IndexBatch:
     """Return a batch without records of which its file has too many.
 
-    The block starts at `start`; `known` records before it have no parent.
+    The block starts at `start`; `known` records before it count towards the limit.
     """
-    if known + batch.page.parentless_count <= max_parentless_before(start):
+    if known + batch.page.limited_count <= max_limited_before(start):
         return batch
     nodes: list[RecordNode] = []
     problems = ProblemRuns(batch.problems)
-    limit = ParentlessLimit(known)
+    limit = RecordLimit(known)
     for node in decode_nodes(batch.page.msgpack):
-        if limit.accepts(node):
-            nodes.append(node)
-        else:
+        used = limit.select(node)
+        if used is not None:
+            nodes.append(used)
+        if used is not node:
             problems.add(Problem("too-many-records", node.position))
     offsets = {node.position.offset for node in nodes}
     new_indexes = {

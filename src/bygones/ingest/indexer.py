@@ -241,7 +241,7 @@ class Indexer:
             self._indexed[stored_source.number] = indexed
         index = self._index
         self._remove_last_line(stored_source.number, start)
-        known = index.count_parentless_nodes(stored_source.number) if start else 0
+        known = index.count_limited_nodes(stored_source.number) if start else 0
         batch = leave_out_records(batch, start, known)
         first = index.add_nodes(indexed, batch.page, batch.rows)
         index.add_leaf_titles(stored_source.number, batch.leaf_titles)

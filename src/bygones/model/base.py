@@ -221,7 +221,8 @@ PROBLEM_KINDS = {
         ProblemKind("too-deep", "values are nested too deeply to decode"),
         ProblemKind("too-many", "the line has too many values to decode"),
         ProblemKind(
-            "too-many-records", "the file has too many short records without a parent"
+            "too-many-records",
+            "the file has too many short records or records without a parent",
         ),
         ProblemKind("not-an-object", "the line is JSON but not an object"),
         ProblemKind("no-type", "the record has no type"),

@@ -386,6 +386,9 @@ NodeExtra = (
 )
 
 
+_SHORT_RECORD = 200
+
+
 class RecordNode(Struct, frozen=True, kw_only=True, array_like=True):
     """One record, without its content: a node of the tree, or metadata."""
 
@@ -438,6 +441,17 @@ class RecordNode(Struct, frozen=True, kw_only=True, array_like=True):
     def is_conversation(self) -> bool:
         """Whether it is a user or assistant record."""
         return self.kind in {"user", "assistant"}
+
+    @property
+    def limited_count(self) -> int:
+        """The number of records in it that count towards the limit of a file.
+
+        Those are records without a parent, records that are shorter than a parent,
+        two ids and a time, and those of agents that it repeats.
+        """
+        repeated = self.extra.records if type(self.extra) is AgentProgressFacts else ()
+        is_limited = self.parent_uuid is None or self.position.length < _SHORT_RECORD
+        return is_limited + len(repeated)
 
     @property
     def is_synthetic(self) -> bool:

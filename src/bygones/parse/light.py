@@ -121,36 +121,38 @@ def is_empty_node(node: RecordNode) -> bool:
     )
 
 
-def max_parentless_before(offset: int) -> int:
-    """Return how many records without a parent are used before an offset of a file.
+def max_limited_before(offset: int) -> int:
+    """Return how many records without a parent or of few bytes are used before an offset.
 
     A session of them can't be assembled in parts: each takes 1 to 7 kB of memory, and
     junk can have one every 20 bytes. In real transcripts one of ten records has no
-    parent, and a record has 650 bytes or more.
+    parent (593 was the most in one file), and a record has 650 bytes on average.
     """
-    return _MAX_PARENTLESS_RECORDS + offset // _BYTES_PER_PARENTLESS_RECORD
+    return _MAX_LIMITED_RECORDS + offset // _BYTES_PER_LIMITED_RECORD
 
 
-class ParentlessLimit:
+class RecordLimit:
     """Selects the records of a file that are used.
 
-    ``count`` records that were selected before have no parent.
+    ``count`` records that were selected before count towards the limit.
     """
 
     def __init__(self, count: int = 0) -> None:
         self._count = count
 
-    def accepts(self, node: RecordNode) -> bool:
-        if node.parent_uuid is not None:
-            return True
-        if self._count >= max_parentless_before(node.position.offset):
-            return False
-        self._count += 1
-        return True
+    def select(self, node: RecordNode) -> RecordNode | None:
+        """Return what is used of a record: all, a part, or nothing (`None`)."""
+        count = node.limited_count
+        if not count or self._count < max_limited_before(node.position.offset):
+            self._count += count
+            return node
+        without_repeated = structs.replace(node, extra=None)
+        # Other records may refer to one that has a parent.
+        return None if without_repeated.limited_count else without_repeated
 
 
-_MAX_PARENTLESS_RECORDS = 100_000
-_BYTES_PER_PARENTLESS_RECORD = 1024
+_MAX_LIMITED_RECORDS = 20_000
+_BYTES_PER_LIMITED_RECORD = 8192
 
 
 def _short_line_problems(line: Line) -> tuple[Problem, ...]:
@@ -676,10 +678,14 @@ def _repeated_nodes(
         yield build_node(LocatedRecord(inner, position, raw))
 
 
+_MAX_REPEATED_TEXTS = 20
+
+
 def _texts_before(messages: Raw) -> list[bytes]:
     """Return the texts of an agent that come directly before its last record.
 
-    Only records with calls or results have a progress record of their own.
+    Only records with calls or results have a progress record of their own. In real
+    transcripts there is at most one text.
     """
     if raw_head(messages, 1) != b"[":
         return []
@@ -688,7 +694,7 @@ def _texts_before(messages: Raw) -> list[bytes]:
     except DECODE_ERRORS:
         return []
     texts: list[bytes] = []
-    for raw in reversed(raws[:-1]):
+    for raw in reversed(raws[-_MAX_REPEATED_TEXTS - 1 : -1]):
         entry = bytes(raw)
         if b'"tool_use"' in entry or b'"tool_result"' in entry:
             break

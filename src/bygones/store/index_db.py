@@ -73,7 +73,7 @@ class NodePage(Struct, frozen=True, array_like=True, gc=False):
     """Encoded nodes, and their number."""
 
     count: int
-    parentless_count: int
+    limited_count: int
     """How many of them have no parent: metadata, and the first records of threads."""
     body: bytes
 
@@ -84,13 +84,13 @@ class NodePage(Struct, frozen=True, array_like=True, gc=False):
 
 
 def encode_nodes(nodes: Sequence[RecordNode]) -> NodePage:
-    parentless_count = sum(node.parent_uuid is None for node in nodes)
-    return node_page_from_bytes(len(nodes), parentless_count, _encode(nodes))
+    limited_count = sum(node.limited_count for node in nodes)
+    return node_page_from_bytes(len(nodes), limited_count, _encode(nodes))
 
 
-def node_page_from_bytes(count: int, parentless_count: int, raw: bytes) -> NodePage:
+def node_page_from_bytes(count: int, limited_count: int, raw: bytes) -> NodePage:
     """Return a page from a MessagePack list of `count` nodes."""
-    return NodePage(count, parentless_count, raw[len(_array_header(count)) :])
+    return NodePage(count, limited_count, raw[len(_array_header(count)) :])
 
 
 def join_pages(pages: Iterable[NodePage]) -> NodePage:
@@ -98,7 +98,7 @@ def join_pages(pages: Iterable[NodePage]) -> NodePage:
     parts = list(pages)
     return NodePage(
         sum(page.count for page in parts),
-        sum(page.parentless_count for page in parts),
+        sum(page.limited_count for page in parts),
         b"".join(page.body for page in parts),
     )
 
@@ -159,7 +159,7 @@ def _get_decoder() -> msgspec.msgpack.Decoder[list[RecordNode]]:
 
 
 INDEX_FILE = "index.db"
-DERIVATION_VERSION = 44
+DERIVATION_VERSION = 45
 """To be raised whenever nodes, sessions or texts are derived differently."""
 NODES_PER_PAGE = 512
 
@@ -373,14 +373,12 @@ class IndexDB:
             removed.append(last[0])
         return removed
 
-    def count_parentless_nodes(self, source: int) -> int:
+    def count_limited_nodes(self, source: int) -> int:
         """Return how many nodes of a source have no parent, with those pending."""
-        sql = (
-            "SELECT coalesce(sum(parentless_count), 0) FROM node_page WHERE source = ?"
-        )
+        sql = "SELECT coalesce(sum(limited_count), 0) FROM node_page WHERE source = ?"
         _, pending = self._pending_pages.get(source, (0, []))
         (stored,) = fetch_one(self.db, sql, (source,))
-        return int(stored) + sum(page.parentless_count for page in pending)
+        return int(stored) + sum(page.limited_count for page in pending)
 
     def flush_nodes(self, source: int) -> None:
         """Write pending nodes, joined with a small page before them."""
@@ -390,15 +388,15 @@ class IndexDB:
         last = None
         if start:
             sql = (
-                "SELECT start, node_count, parentless_count FROM node_page"
+                "SELECT start, node_count, limited_count FROM node_page"
                 " WHERE source = ?"
             )
             last = fetch_one(self.db, f"{sql} ORDER BY start DESC LIMIT 1", (source,))
         if last is not None and last[1] < NODES_PER_PAGE // 2:
-            start, count, parentless_count = last
+            start, count, limited_count = last
             sql = "SELECT frame FROM node_page WHERE source = ? AND start = ?"
             (frame,) = fetch_one(self.db, sql, (source, start))
-            page = node_page_from_bytes(count, parentless_count, decompress(frame))
+            page = node_page_from_bytes(count, limited_count, decompress(frame))
             pages.insert(0, page)
         whole = join_pages(pages)
         self.db.execute(
@@ -407,7 +405,7 @@ class IndexDB:
                 source,
                 start,
                 whole.count,
-                whole.parentless_count,
+                whole.limited_count,
                 compress(whole.msgpack),
             ),
         )

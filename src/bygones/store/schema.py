@@ -178,7 +178,7 @@ NODE_PAGE = Table(
         _integer("source"),
         _integer("start"),
         _integer("node_count"),
-        _integer("parentless_count"),
+        _integer("limited_count"),
         _blob("frame"),
     ),
     primary_key=("source", "start"),
