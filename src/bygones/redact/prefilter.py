@@ -173,9 +173,10 @@ class _PrefilterSet(NamedTuple):
 @lru_cache(maxsize=1)
 def _prefilter_set() -> _PrefilterSet:
     rules: dict[str, tuple[int, ...]] = {}
-    near_rules = tuple(number for number, rule in enumerate(load_rules()) if rule.near)
+    near_rules = []
     for number, rule in enumerate(load_rules()):
-        if rule.near:
+        if rule.near and not rule.prefilter:
+            near_rules.append(number)
             continue
         pattern = rule.prefilter or rule.split_prefix or _json_pattern(rule.pattern)
         rules[pattern] = (*rules.get(pattern, ()), number)
@@ -188,7 +189,7 @@ def _prefilter_set() -> _PrefilterSet:
         compile_set(kinds),
         list(kinds.values()),
         [rules.get(pattern, ()) for pattern in kinds],
-        near_rules,
+        tuple(near_rules),
         *_near_patterns(),
     )
 
