@@ -457,3 +457,20 @@ def test_file_in_place_of_the_archive_folder_is_reported(
 
     assert code == ExitCode.USAGE_ERROR
     assert "afile is not a folder" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("sample_home")
+def test_file_in_place_of_the_index_folder_is_reported_with_a_way_out(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = home_dir / "archive"
+    main(["ingest", "--archive", str(archive)])
+    shutil.rmtree(archive / "index")
+    (archive / "index").write_text("x", "utf-8")
+
+    code = main(["rebuild", "--archive", str(archive)])
+
+    assert code == ExitCode.USAGE_ERROR
+    assert "move the file away" in capsys.readouterr().err
+    (archive / "index").unlink()
+    assert main(["rebuild", "--archive", str(archive)]) == 0

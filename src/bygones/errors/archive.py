@@ -122,11 +122,11 @@ class ArchiveNotOwned(ArchiveError):
 
 
 class ArchiveNotAFolder(ArchiveError):
-    """A file exists where the folder of the archive should be."""
+    """A file exists where the folder of the archive, or of its index, should be."""
 
     exit_code = ExitCode.USAGE_ERROR
     message = "{self.path} is not a folder"
-    hint = "an archive is a folder; choose one, or a path that does not exist yet"
+    hint = "move the file away, or choose another folder with --archive"
 
 
 class IndexNotFound(ArchiveError):
