@@ -1,4 +1,4 @@
-"""Of very many short records without a parent the first are used; all bytes are kept."""
+"""Of very many short records the first are used; all bytes are kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USED, COUNT = 10, 40
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of a session of which few records without a parent are used."""
+    """Return the path of a session of which few short records are used."""
     monkeypatch.setattr(light, "_MAX_LIMITED_RECORDS", USED)
     monkeypatch.setattr(light, "_BYTES_PER_LIMITED_RECORD", 1_000_000)
     path = tmp_path / "home" / "projects" / "-x" / f"{ID}.jsonl"
@@ -78,6 +78,17 @@ def test_files_with_longer_records_are_used_as_a_whole(
     monkeypatch.setattr(light, "_BYTES_PER_LIMITED_RECORD", 100)
     sandbox = Sandbox(path.parents[3])
     path.write_bytes(b"".join(lines(COUNT)))
+
+    sandbox.ingest()
+
+    with Archive.open(sandbox.archive) as archive:
+        assert archive.session_summary(ID).message_count == COUNT
+        assert count_left_out(archive) == 0
+
+
+def test_long_records_without_a_parent_are_used_as_a_whole(path: Path) -> None:
+    sandbox = Sandbox(path.parents[3])
+    path.write_bytes(jsonl(prompt(f"kiwi {at} " * 100) for at in range(COUNT)))
 
     sandbox.ingest()
 

@@ -220,10 +220,7 @@ PROBLEM_KINDS = {
         ProblemKind("repaired", "invalid characters or numbers were replaced"),
         ProblemKind("too-deep", "values are nested too deeply to decode"),
         ProblemKind("too-many", "the line has too many values to decode"),
-        ProblemKind(
-            "too-many-records",
-            "the file has too many short records or records without a parent",
-        ),
+        ProblemKind("too-many-records", "the file has too many short records"),
         ProblemKind("not-an-object", "the line is JSON but not an object"),
         ProblemKind("no-type", "the record has no type"),
         ProblemKind("odd-field", "a field has an unexpected type and was ignored"),

@@ -387,6 +387,9 @@ NodeExtra = (
 
 
 _SHORT_RECORD = 200
+_SHORT_PARENTLESS_RECORD = 1000
+"""Bytes. Real records with a parent have 350 or more; those without one, such as
+titles, may be shorter, but are rare beside the records with content."""
 
 
 class RecordNode(Struct, frozen=True, kw_only=True, array_like=True):
@@ -446,11 +449,12 @@ class RecordNode(Struct, frozen=True, kw_only=True, array_like=True):
     def limited_count(self) -> int:
         """The number of records in it that count towards the limit of a file.
 
-        Those are records without a parent, records that are shorter than a parent,
-        two ids and a time, and those of agents that it repeats.
+        Those are short records, and those of agents that it repeats.
         """
         repeated = self.extra.records if type(self.extra) is AgentProgressFacts else ()
-        is_limited = self.parent_uuid is None or self.position.length < _SHORT_RECORD
+        is_root = self.parent_uuid is None
+        min_length = _SHORT_PARENTLESS_RECORD if is_root else _SHORT_RECORD
+        is_limited = self.position.length < min_length
         return is_limited + len(repeated)
 
     @property

@@ -122,11 +122,10 @@ def is_empty_node(node: RecordNode) -> bool:
 
 
 def max_limited_before(offset: int) -> int:
-    """Return how many records without a parent or of few bytes are used before an offset.
+    """Return how many short records are used before an offset of a file.
 
-    A session of them can't be assembled in parts: each takes 1 to 7 kB of memory, and
-    junk can have one every 20 bytes. In real transcripts one of ten records has no
-    parent (593 was the most in one file), and a record has 650 bytes on average.
+    A session of them takes 1 to 7 kB of memory for each, and junk can have one every 20
+    bytes. In real transcripts a record has 650 bytes or more on average.
     """
     return _MAX_LIMITED_RECORDS + offset // _BYTES_PER_LIMITED_RECORD
 
@@ -152,7 +151,7 @@ class RecordLimit:
 
 
 _MAX_LIMITED_RECORDS = 20_000
-_BYTES_PER_LIMITED_RECORD = 8192
+_BYTES_PER_LIMITED_RECORD = 4096
 
 
 def _short_line_problems(line: Line) -> tuple[Problem, ...]:

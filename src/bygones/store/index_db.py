@@ -74,7 +74,7 @@ class NodePage(Struct, frozen=True, array_like=True, gc=False):
 
     count: int
     limited_count: int
-    """How many of them have no parent: metadata, and the first records of threads."""
+    """How many records count towards the limit of their file: see `RecordNode`."""
     body: bytes
 
     @property
@@ -374,7 +374,7 @@ class IndexDB:
         return removed
 
     def count_limited_nodes(self, source: int) -> int:
-        """Return how many nodes of a source have no parent, with those pending."""
+        """Return how many short records of a source are used, with those pending."""
         sql = "SELECT coalesce(sum(limited_count), 0) FROM node_page WHERE source = ?"
         _, pending = self._pending_pages.get(source, (0, []))
         (stored,) = fetch_one(self.db, sql, (source,))
