@@ -166,13 +166,13 @@ def test_a_folder_as_an_argument_of_ingest_suggests_the_option(
 ) -> None:
     assert main(["ingest", str(tmp_path)]) == ExitCode.USAGE_ERROR
     assert capsys.readouterr().err == (
-        f"error: unexpected argument: {tmp_path}\n\n"
+        f"error: too many arguments: {tmp_path}\n\n"
         f"hint: to read transcripts in this folder, use --home {tmp_path}\n"
     )
 
     assert main(["serve", "8000"]) == ExitCode.USAGE_ERROR
     assert capsys.readouterr().err == (
-        "error: unexpected argument: 8000\n\nhint: see bygones serve --help\n"
+        "error: too many arguments: 8000\n\nhint: see bygones serve --help\n"
     )
 
 

@@ -52,12 +52,13 @@ bygones search flaky login test  Find sessions
 bygones show 1                   Read the first one found
 """
 _MAX_HELP_WIDTH = 100
+_EXTRA_ARGUMENT = re.compile(r"Got unexpected extra argument \((.*)\)")
 _PLAIN_MESSAGES = (
     (r"is not a valid integer range", "is not a whole number"),
     (r"is not in the range (\d+)<=x<=(\d+)", r"is not between \1 and \2"),
     (r"is not in the range x>=(\d+)", r"is less than \1"),
     (r"^Invalid value for '\{.*?\}': ", ""),
-    (r"^Got unexpected extra arguments? \((.*)\)$", r"unexpected argument: \1"),
+    (r"^Got unexpected extra arguments? \((.*)\)$", r"too many arguments: \1"),
 )
 """Patterns in messages of click, and what is printed instead."""
 _DEBUG_VARIABLE = "BYGONES_DEBUG"
@@ -393,9 +394,10 @@ def _unknown_option_message(error: click.NoSuchOption, command: click.Command) -
 def _help_hint(error: click.ClickException, args: Sequence[str]) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
-        folder = next(filter(os.path.isdir, args[1:]), "")
-        if folder and "homes" in context.params and not context.params["homes"]:
-            path = _printable(shlex.quote(folder))
+        extra = _EXTRA_ARGUMENT.fullmatch(error.format_message())
+        is_dir = extra and os.path.isdir(extra[1])  # noqa: PTH112 (long names)
+        if extra and is_dir and "homes" in context.params:
+            path = _printable(shlex.quote(extra[1]))
             return f"to read transcripts in this folder, use --home {path}"
         return f"see {context.command_path} --help"
     # click does not report the command of an option without its value.
