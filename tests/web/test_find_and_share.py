@@ -161,6 +161,37 @@ def test_export_is_previewed_and_downloaded(tmp_path: Path) -> None:
     assert f'filename="{SESSION}.md"' in whole.headers["content-disposition"]
 
 
+@pytest.mark.parametrize("format_", ["html", "jsonl"])
+def test_export_preview_of_a_long_session_checks_a_first_part_and_says_so(
+    tmp_path: Path, format_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bygones.web.pages.share._CHECKED_MESSAGES", 4)
+    monkeypatch.setattr("bygones.web.pages.share._CHECKED_BYTES", 10)
+    home = Home(tmp_path / ".claude")
+    lines = [
+        one
+        for at in range(3)
+        for one in (prompt(f"Ask ann{at}@shop.dev"), reply("Yes. " * 40_000))
+    ]
+    home.session(SESSION, thread(*lines))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+    url = f"/share?session={SESSION}&format={format_}"
+
+    part = page.get(url).text
+    whole = page.get(f"{url}&check=all").text
+    short = page.get(f"{url}&first=1&last=2").text
+
+    part_checked = "4 of 6 messages" if format_ == "html" else "Counted in the first "
+    assert "Counted in the first" in part
+    assert part_checked in part
+    assert "3 email addresses" not in part
+    assert "check=all" in part
+    assert "Counted in the first" not in whole
+    assert "3 email addresses" in whole
+    assert ("Counted in the first" in short) == (format_ == "jsonl")
+
+
 @pytest.mark.parametrize("query", ["first=3", "first=2&last=1", "first=900&last=901"])
 def test_export_of_no_turns_says_so(query: str, page: WebClient) -> None:
     text = page.get(f"/share?session={REWOUND}&{query}").text

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 from starlette.responses import Response
 
 from bygones.archive import Archive
@@ -22,12 +22,14 @@ from bygones.export.files import iter_transcript_files, make_file_name
 from bygones.export.folder import ExportItem, export_folder
 from bygones.export.formats import (
     ExportFormat,
+    ExportInput,
     ExportOptions,
     RedactionReport,
     redaction_labels,
     render_session,
 )
-from bygones.model.sessions import Branch, Session
+from bygones.model.base import SessionId
+from bygones.model.conversations import BranchSummary
 from bygones.model.summary import SessionSummary
 from bygones.redact.session import RedactionLog
 from bygones.render.html.markup import (
@@ -38,7 +40,7 @@ from bygones.render.html.markup import (
     tag,
 )
 from bygones.render.numbers import format_bytes, pluralize
-from bygones.render.walk import SessionView
+from bygones.render.walk import SessionView, select_messages
 from bygones.usage.message_costs import make_message_pricer
 from bygones.web.context import RequestContext
 from bygones.web.icons import icon
@@ -46,6 +48,7 @@ from bygones.web.layout import (
     PageMeta,
     build_url,
     empty_message,
+    link,
     render_page,
     select_field,
     session_link,
@@ -54,6 +57,10 @@ from bygones.web.layout import (
 _MAX_SESSIONS = 200
 _MAX_MESSAGES = 60_000
 """Messages of all sessions that are exported at once."""
+_CHECKED_MESSAGES = 500
+"""Messages that a preview checks at first: all of 10,000 take about 10 seconds."""
+_CHECKED_BYTES = 1_000_000
+"""The same for original transcripts."""
 _FORMATS = tuple((str(format_), format_.label) for format_ in ExportFormat)
 
 
@@ -66,6 +73,8 @@ class ShareRequest(Struct, frozen=True, kw_only=True):
     """The first turn, from 1; 0 for all."""
     last: int = 0
     branch: int = 0
+    checks_all: bool = False
+    """Whether the preview checks everything; by default, only a first part."""
 
     @classmethod
     def from_request(cls, context: RequestContext) -> ShareRequest:
@@ -81,6 +90,7 @@ class ShareRequest(Struct, frozen=True, kw_only=True):
             first=context.query_int("first", 0),
             last=context.query_int("last", 0),
             branch=context.query_int("branch", 0),
+            checks_all=context.query_param("check", 10) == "all",
         )
 
     @property
@@ -101,23 +111,70 @@ class ShareRequest(Struct, frozen=True, kw_only=True):
         return not is_limited or self.first <= min(count, self.last or count)
 
 
+class _Preview:
+    """Checks what is exported, and counts how much of it was checked."""
+
+    def __init__(self, request: ShareRequest, options: ExportOptions) -> None:
+        self.request = request
+        self._options = options
+        self.report = RedactionReport()
+        self.messages = 0
+        self.total = 0
+        """Messages that are exported."""
+        self.size = 0
+        self.is_complete = True
+
+    def check(self, source: ExportInput) -> None:
+        """Render a session as far as the preview checks it."""
+        log = RedactionLog()
+        if self._options.format is ExportFormat.JSONL:
+            self._check_lines(source, log)
+        else:
+            self._check_messages(source, log)
+        self.report.add(source.id, log)
+
+    def _check_lines(self, source: ExportInput, log: RedactionLog) -> None:
+        for chunk in _content(source, self._options, log):
+            if self.size >= _CHECKED_BYTES and not self.request.checks_all:
+                self.is_complete = False
+                return
+            self.size += len(chunk)
+
+    def _check_messages(self, source: ExportInput, log: RedactionLog) -> None:
+        view = self._options.view
+        branch = _find_branch(source, self.request)
+        selected = select_messages(source.conversation, branch, view)
+        count = selected.stop - selected.start
+        self.total += count
+        if not self.request.checks_all:
+            count = min(count, max(_CHECKED_MESSAGES - self.messages, 0))
+        stop = selected.start + count
+        if stop < selected.stop:
+            self.is_complete = False
+            view = structs.replace(
+                view, first_message=selected.start, stop_message=stop
+            )
+        if count or self.is_complete:
+            self.messages += count
+            options = structs.replace(self._options, view=view)
+            self.size += sum(map(len, _content(source, options, log)))
+
+
 def share_page(context: RequestContext) -> Response:
     """Return the preview: what will be exported, and what is redacted."""
     _check_owner(context)
     request = ShareRequest.from_request(context)
+    turn_count = 0
     with context.pool.archive() as archive:
         summaries = _find_sessions(archive, request)
-        options = _export_options(context, archive, request)
-        report = RedactionReport()
-        size = turn_count = 0
+        preview = _Preview(request, _export_options(context, archive, request))
         for summary in summaries:
-            log = RedactionLog()
-            session = archive.session(summary.id)
-            turn_count = len(_check_view(session, request).turns)
-            size += sum(map(len, _content(session, options, log)))
-            report.add(summary.id, log)
+            source = _load_input(context, archive, summary.id)
+            branch = _find_branch(source, request)
+            turn_count = len(source.conversation.turns(branch.number))
+            preview.check(source)
     if request.has_turns(turn_count):
-        result = join_html((_preview(report, size), _download_button(request)))
+        result = join_html((_render_preview(preview), _download_button(request)))
     else:
         count = pluralize(turn_count, "turn")
         result = empty_message(f"No turns in this range. The session has {count}.")
@@ -139,13 +196,13 @@ def download(context: RequestContext) -> Response:
         summaries = _find_sessions(archive, request)
         options = _export_options(context, archive, request)
         if request.is_single:
-            session = archive.session(summaries[0].id)
-            _check_view(session, request)
-            content = b"".join(_content(session, options, RedactionLog()))
-            name = f"{make_file_name(session.id)}{request.format.suffix}"
+            source = _load_input(context, archive, summaries[0].id)
+            _find_branch(source, request)
+            content = b"".join(_content(source, options, RedactionLog()))
+            name = f"{make_file_name(source.id)}{request.format.suffix}"
             media_type = request.format.media_type
         else:
-            content = _zip_sessions(archive, summaries, options)
+            content = _zip_sessions(context, archive, summaries, options)
             name, media_type = "bygones-export.zip", "application/zip"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type=media_type, headers=headers)
@@ -165,12 +222,24 @@ def _find_sessions(archive: Archive, request: ShareRequest) -> list[SessionSumma
     return summaries
 
 
-def _check_view(session: Session, request: ShareRequest) -> Branch:
+def _load_input(
+    context: RequestContext, archive: Archive, id_: SessionId
+) -> ExportInput:
+    summary = archive.recorded_summary(id_)
+    prices = context.app_state.prices
+    return ExportInput(
+        conversation=archive.conversation(id_),
+        summary=summary,
+        cost=archive.costs([summary], prices).get(id_) if prices else None,
+    )
+
+
+def _find_branch(source: ExportInput, request: ShareRequest) -> BranchSummary:
     """Return the requested branch."""
-    for branch in session.branches:
-        if branch.number == request.branch:
-            return branch
-    raise NotInArchive("branch", str(request.branch + 1))
+    branch = source.conversation.facts.find_branch(request.branch)
+    if branch is None:
+        raise NotInArchive("branch", str(request.branch + 1))
+    return branch
 
 
 def _export_options(
@@ -184,34 +253,40 @@ def _export_options(
             archive.login_names()
         ),
         message_pricer=make_message_pricer(prices) if prices else None,
-        usage_pricer=prices.compute_cost if prices else None,
         open_source=archive.read_source,
     )
 
 
 def _content(
-    session: Session, options: ExportOptions, log: RedactionLog
+    source: ExportInput, options: ExportOptions, log: RedactionLog
 ) -> Iterator[bytes]:
     if options.format is not ExportFormat.JSONL:
-        for part in render_session(session, options, log):
+        for part in render_session(source, options, log):
             yield part.encode("utf-8", "backslashreplace")
         return
     files = iter_transcript_files(
-        session, options.open_source, options.redactor, log, include_private=False
+        source.conversation,
+        options.open_source,
+        options.redactor,
+        log,
+        include_private=False,
     )
     for file in files:
         yield from file.chunks
 
 
 def _zip_sessions(
-    archive: Archive, summaries: Sequence[SessionSummary], options: ExportOptions
+    context: RequestContext,
+    archive: Archive,
+    summaries: Sequence[SessionSummary],
+    options: ExportOptions,
 ) -> bytes:
     """Return a folder of exported sessions as a ZIP archive."""
     items = (
         ExportItem(
             id=summary.id,
             fingerprint=msgspec.json.encode(summary),
-            load=partial(archive.session, summary.id),
+            load=partial(_load_input, context, archive, summary.id),
         )
         for summary in summaries
     )
@@ -226,14 +301,15 @@ def _zip_sessions(
     return out.getvalue()
 
 
-def _download_url(request: ShareRequest) -> str:
+def _share_url(request: ShareRequest, *path: str, check: str = "") -> str:
     query = build_url(
         "share",
-        "download",
+        *path,
         format=request.format,
         first=request.first,
         last=request.last,
         branch=request.branch,
+        check=check,
     )
     names = "".join(f"&{build_url(session=name)[2:]}" for name in request.names)
     return query + names
@@ -241,7 +317,7 @@ def _download_url(request: ShareRequest) -> str:
 
 def _download_button(request: ShareRequest) -> Html:
     return Html(
-        f'<p><a class="button primary" href="{escape(_download_url(request))}" '
+        f'<p><a class="button primary" href="{escape(_share_url(request, "download"))}" '
         f"download>{icon('download')}Download</a></p>"
     )
 
@@ -274,8 +350,9 @@ def _form(request: ShareRequest, turn_count: int) -> Html:
     )
 
 
-def _preview(report: RedactionReport, size: int) -> Html:
+def _render_preview(preview: _Preview) -> Html:
     """Return what was redacted, and how large the export is."""
+    report = preview.report
     labels = list(redaction_labels(report.counts))
     if report.private_records:
         labels.append(f"{pluralize(report.private_records, 'private record')} left out")
@@ -285,19 +362,41 @@ def _preview(report: RedactionReport, size: int) -> Html:
         if labels
         else tag("p", escape_line("No secrets or personal data were found."))
     )
+    size = f"{format_bytes(preview.size)}. " if preview.is_complete else ""
     note = (
-        f"{format_bytes(size)}. Secrets, home folders, user names and email addresses "
-        "are replaced by placeholders. Detection is not perfect: read the file before "
-        "you share it."
+        f"{size}Secrets, home folders, user names and email addresses are replaced by "
+        "placeholders. Detection is not perfect: read the file before you share it."
     )
     return tag(
         "section",
         join_html(
             (
                 tag("h2", escape_line("Redacted")),
+                EMPTY_HTML if preview.is_complete else _partial_note(preview),
                 found,
                 tag("p", escape_line(note), kind="note"),
             )
         ),
         kind="redactions",
+    )
+
+
+def _partial_note(preview: _Preview) -> Html:
+    """Say that only a part was checked, and link to a check of everything."""
+    part = (
+        f"{preview.messages:,} of {preview.total:,} messages"
+        if preview.total
+        else format_bytes(preview.size)
+    )
+    text = f"Counted in the first {part}. The download is redacted completely. "
+    url = _share_url(preview.request, check="all")
+    return tag(
+        "p",
+        join_html(
+            (
+                escape_line(text),
+                link(url, escape_line("Count in everything (may take a minute)")),
+            )
+        ),
+        kind="partial",
     )
