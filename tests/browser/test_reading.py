@@ -396,6 +396,7 @@ def test_end_goes_to_the_last_message_at_the_first_press(
         # In the outline it scrolls the outline.
         page.keyboard.press("Home")
         page.wait_for_timeout(700)
+        assert page.evaluate("scrollY") == 0
         page.locator("#outline").focus()
         page.keyboard.press("End")
         page.wait_for_timeout(300)

@@ -209,12 +209,15 @@ async function toEnd() {
   done.abort();
 }
 onKey("G", "Go to end", toEnd);
-// Alone, the browser would stop at the end as it is estimated. Lists and code scroll by themselves.
+// Alone, the browser would stop at the end as it is estimated, and on the way to the start where a
+// window is loaded. Lists and code scroll by themselves.
 addEventListener("keydown", (event) => {
-  if (event.key !== "End" || event.shiftKey || event.altKey || event.metaKey) return;
+  if (!["Home", "End"].includes(event.key) || event.shiftKey || event.altKey || event.metaKey) return;
   if (event.target.closest("input, textarea, select, aside, pre, .table, dialog") || document.querySelector("dialog[open]")) return;
   event.preventDefault();
-  toEnd();
+  if (event.key === "End") return void toEnd();
+  conversation.lastCall = null; // what is still loaded for another key does not scroll
+  scrollTo(0, 0);
 });
 // Folds: messages that are loaded later are expanded or collapsed like the others, and what is
 // being read stays where it is.
