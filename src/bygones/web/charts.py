@@ -211,10 +211,13 @@ def stacked_chart(
                 rect = f'<a href="{escape(part.url)}" tabindex="-1">{rect}</a>'
             parts.append(rect)
     key, key_height = _drawn_legend(legend_names or ())
-    head = f' xmlns="http://www.w3.org/2000/svg" width="{_CHART_WIDTH}"'
+    height = _CHART_HEIGHT + key_height
+    head = (
+        f' xmlns="http://www.w3.org/2000/svg" width="{_CHART_WIDTH}" height="{height}"'
+    )
     style = f"<style>{_STANDALONE_STYLE}</style>" if is_standalone else ""
     return Html(
-        f'<svg class="chart" viewBox="0 0 {_CHART_WIDTH} {_CHART_HEIGHT + key_height}" '
+        f'<svg class="chart" viewBox="0 0 {_CHART_WIDTH} {height}" '
         f'role="{"img" if is_standalone else "group"}" '
         f'aria-label="{escape(label)}"{head if is_standalone else ""}>'
         f"{style}{''.join(parts)}{key}</svg>"

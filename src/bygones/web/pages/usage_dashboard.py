@@ -621,9 +621,8 @@ def _bars_section(
 
 
 def _hours_section(series: UsageSeries) -> Html:
-    return _section(
-        "Hour of the day", _scrollable(hour_map(series.hours), "Hours of the week")
-    )
+    hours = _scrollable(hour_map(series.hours), "Hours of the week", kind="hours")
+    return _section("Hour of the day", hours)
 
 
 def _blocks_section(context: RequestContext, board: _Dashboard) -> Html:
@@ -674,12 +673,12 @@ def _calendar_section(context: RequestContext) -> Html:
     return _section("Activity", _scrollable(heat_map(counts, last), "Calendar"))
 
 
-def _scrollable(chart: Html, label: str) -> Html:
+def _scrollable(chart: Html, label: str, *, kind: str = "heat-map-scroll") -> Html:
     """Return a chart that is scrolled where there is no room, also with keys."""
     return tag(
         "div",
         chart,
-        kind="heat-map-scroll",
+        kind=kind,
         tabindex="0",
         role="region",
         aria_label=label,
