@@ -378,11 +378,29 @@ def test_pages_show_what_commands_changed(case_archives: CaseArchives) -> None:
     session = page.get(f"/session/{SESSION}").text
 
     assert "/work/demo/many7.txt" in listed
-    assert "(some not recorded)" in listed
+    assert ">not recorded<" in listed
     assert '>-two</del><ins data-new="2">+<span class="n">2</span></ins>' in diff
     assert "lines not recorded" in large
     assert "changed a.py +1 \N{MINUS SIGN}1" in session
     assert '>-two</del><ins data-new="2">+2</ins>' in session
+
+
+def test_lines_of_an_edit_without_a_patch_are_not_counted_as_zero(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / ".claude")
+    edit = tool_use("Edit", file_path="/w/a.py", old_string="b", new_string="c\nd")
+    lines = thread(prompt("Go"), reply([edit]), tool_result("toolu_1", "Done."))
+    home.session(SESSION, lines)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+
+    listed = page.get(f"/files?session={SESSION}").text
+    diff = page.get(f"/files?session={SESSION}&path=/w/a.py").text
+
+    assert ">+0<" not in listed
+    assert "not recorded" in listed
+    assert "+2 \N{MINUS SIGN}1" in diff
 
 
 def test_file_page_shows_diffs(page: WebClient) -> None:

@@ -70,7 +70,10 @@ class _ChangeCounts(Struct, kw_only=True):
         self.changes += 1
         self.added += edit.added_lines
         self.removed += edit.removed_lines
-        self.has_diff = self.has_diff and edit.has_diff
+        # Without a patch, the lines are only in the input of the call.
+        is_whole = edit.is_new_file or edit.is_deleted
+        has_lines = bool(edit.added_lines or edit.removed_lines or is_whole)
+        self.has_diff = self.has_diff and edit.has_diff and has_lines
         self.last_changed_at = edit.edited_at or self.last_changed_at
         self.last_session = edit.session_id
         self.related.add(related_name)
@@ -198,16 +201,16 @@ def _last_changed_key(counts: _ChangeCounts) -> float:
 
 
 def _count_cells(counts: _ChangeCounts, now: datetime) -> tuple[Html, Html, Html]:
-    lines = join_html(
-        (
-            tag("span", escape_line(f"+{counts.added:,}"), kind="added"),
-            tag(
-                "span", escape_line(f"\N{MINUS SIGN}{counts.removed:,}"), kind="removed"
-            ),
-            *(() if counts.has_diff else (escape_line("(some not recorded)"),)),
-        ),
-        " ",
-    )
+    removed = f"\N{MINUS SIGN}{counts.removed:,}"
+    parts = [
+        tag("span", escape_line(f"+{counts.added:,}"), kind="added"),
+        tag("span", escape_line(removed), kind="removed"),
+    ]
+    if not counts.has_diff:
+        is_known = counts.added or counts.removed
+        note = escape_line("(some not recorded)" if is_known else "not recorded")
+        parts = [*parts, note] if is_known else [note]
+    lines = join_html(parts, " ")
     return (
         escape_line(f"{counts.changes:,}"),
         lines,
@@ -380,6 +383,8 @@ def _render_diffs(
 ) -> Iterator[Html]:
     for edit in edits:
         call, file = edit.call, edit.file
+        hunks = build_hunks(call.outcome, call.raw_input, file.path)
+        marks = [line[:1] for hunk in hunks for line in hunk.lines]
         url = conversation_url(
             summary.id,
             agent=edit.agent,
@@ -390,7 +395,7 @@ def _render_diffs(
         facts = [
             "created" if file.is_new_file else "",
             "deleted" if file.is_deleted else "",
-            f"+{file.added_lines} \N{MINUS SIGN}{file.removed_lines}"
+            f"+{marks.count('+')} \N{MINUS SIGN}{marks.count('-')}"
             if file.has_diff
             else "lines not recorded",
             f"by {call.name}" if call.name == "Bash" else "",
@@ -409,6 +414,4 @@ def _render_diffs(
             " · ",
         )
         yield tag("h2", heading, kind="turn")
-        yield render_diff(
-            build_hunks(call.outcome, call.raw_input, file.path), language_of(file.path)
-        )
+        yield render_diff(hunks, language_of(file.path))
