@@ -138,6 +138,7 @@ def test_file_with_a_lost_part_is_imported_again(tmp_path: Path) -> None:
     with sandbox.open_dir(write=True) as archive_dir:
         archive_dir.byte_store.db.execute("DELETE FROM chunk WHERE source = 1")
     path = sandbox.home.path / f"projects/-work-demo/{session_id(0)}.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"user"', b'"usEr"'))
 
     lost = repair_archive(sandbox.archive).lost
     sandbox.ingest()
@@ -146,6 +147,68 @@ def test_file_with_a_lost_part_is_imported_again(tmp_path: Path) -> None:
     with sandbox.open_dir() as archive_dir:
         raw = path.read_bytes().rpartition(b"\n")[0] + b"\n"
         assert archive_dir.byte_store.read_bytes(1, 1, 0, len(raw)) == raw
+
+
+@pytest.mark.parametrize("eighths", [1, 2, 3, 5, 7])
+def test_truncated_database_is_completed_from_files(
+    sandbox: Sandbox, whole: Sandbox, eighths: int
+) -> None:
+    spoil(sandbox, lambda raw: raw[: len(raw) * eighths // 8])
+
+    result = repair_archive(sandbox.archive)
+    sandbox.ingest()
+
+    # The old generation of a file that was rewritten is in the archive only.
+    assert {part.generation for part in result.lost} <= {0}
+    assert len(result.lost) <= 1
+    assert verify(sandbox.archive, deep=True).is_intact == (not result.lost)
+    sources = sandbox.sources()
+    with sandbox.open_dir() as archive_dir:
+        for path, raws in whole.bytes().items():
+            source = sources[Path(path).name]
+            chunks = archive_dir.byte_store.read_chunks(
+                source.number, source.generation
+            )
+            stored = b"".join(raw for _, raw in chunks)
+            assert raws[-1].startswith(stored)
+            assert b"\n" not in raws[-1][len(stored) :]
+
+
+def test_damaged_chunk_is_found_in_its_file_if_the_name_of_the_file_is_lost(
+    sandbox: Sandbox,
+) -> None:
+    damage_chunk(sandbox, 1)
+    with sandbox.open_dir(write=True) as archive_dir:
+        archive_dir.byte_store.db.execute(
+            "UPDATE source SET home = '', path = 'recovered/1/source-1' WHERE id = 1"
+        )
+
+    result = repair_archive(sandbox.archive)
+
+    assert (len(result.recovered), result.lost) == (1, [])
+    assert verify(sandbox.archive, deep=True).is_intact
+
+
+def test_missing_chunks_are_not_read_from_a_file_with_other_lines(
+    tmp_path: Path,
+) -> None:
+    sandbox = Sandbox(tmp_path)
+    lines = thread(*(prompt("x" * 5000 + str(number)) for number in range(300)))
+    path = sandbox.home.session(session_id(1), lines)
+    sandbox.ingest()
+    with sandbox.open_dir(write=True) as archive_dir:
+        archive_dir.byte_store.db.execute(
+            "DELETE FROM chunk WHERE id = (SELECT min(id) FROM chunk)"
+        )
+    raw = path.read_bytes()
+    at = len(raw) * 2 // 3
+    path.write_bytes(raw[:at].replace(b"xx", b"yy") + raw[at:])
+    with path.open("r+b") as file:
+        file.write(raw[:5000])
+
+    result = repair_archive(sandbox.archive)
+
+    assert (result.recovered, len(result.lost)) == ([], 1)
 
 
 def truncate(raw: bytes, random: Random) -> bytes:

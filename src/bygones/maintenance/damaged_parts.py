@@ -10,8 +10,18 @@ from msgspec import Struct
 
 from bygones.errors import ArchiveDamaged, ArchiveError
 from bygones.model.base import Position, SourceId, decode_path, encode_path
+from bygones.sources.fingerprint import (
+    SourceChange,
+    SourceFingerprint,
+    detect_change,
+)
 from bygones.sources.lines import read_at
-from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB, StoredSource
+from bygones.store.archive_db import (
+    ARCHIVE_FILE,
+    CHUNK_SIZE,
+    ArchiveDB,
+    StoredSource,
+)
 from bygones.store.compression import (
     HashedFrame,
     compress_and_hash,
@@ -36,7 +46,12 @@ class DamagedPart(Struct, frozen=True):
 def find_recoverable(archive_db: ArchiveDB, parts: Iterable[DamagedPart]) -> int:
     """Return how many parts the original files still contain."""
     with closing(OtherCopies(archive_db, ())) as copies:
-        return sum(copies.find(part) is not None for part in parts)
+        return sum(
+            copies.find(part) is not None
+            if part.hash
+            else bool(copies.find_chunks(part))
+            for part in parts
+        )
 
 
 def find_damaged_parts(archive_db: ArchiveDB) -> Iterator[DamagedPart]:
@@ -88,6 +103,8 @@ class OtherCopies:
                 self._folders.append(path)
         self._own = archive_db
         self._paths_by_name: dict[str, list[Path]] | None = None
+        self._found_files: dict[int, SourceId] = {}
+        """The files of sources whose names are lost."""
 
     def close(self) -> None:
         for archive in self._archives:
@@ -98,9 +115,11 @@ class OtherCopies:
         if not part.hash:
             return None
         for source_id in self._candidates(part):
-            raw = read_at(Position(source_id, 0, part.start, part.stop - part.start))
-            if isinstance(raw, bytes) and sha256_digest(raw) == part.hash:
-                return raw
+            if _ends_with_line(source_id, part):
+                raw = _read(source_id, part.start, part.stop)
+                if raw is not None and sha256_digest(raw) == part.hash:
+                    self._found_files[part.source.number] = source_id
+                    return raw
         for archive in (self._own, *self._archives):
             with suppress(ArchiveError):
                 raw_copy = archive.find_bytes(part.hash, part.stop - part.start)
@@ -111,8 +130,11 @@ class OtherCopies:
     def find_chunks(self, part: DamagedPart) -> list[tuple[int, HashedFrame, int]]:
         """Return offset, frame and size of the chunks of a part without a hash.
 
-        A backup has them if it has all bytes of the part at the same places.
+        A backup has them if it has all bytes of the part at the same places, and the
+        file if it has the same start and end, and all chunks that are left.
         """
+        if chunks := self._read_from_file(part):
+            return chunks
         for archive in self._archives:
             with suppress(ArchiveError):
                 source = archive.find_source(part.source.home, part.source.path)
@@ -129,8 +151,43 @@ class OtherCopies:
                     return found
         return []
 
+    def _read_from_file(self, part: DamagedPart) -> list[tuple[int, HashedFrame, int]]:
+        source = part.source
+        if part.generation != source.generation or not source.head:
+            return []  # its file has other bytes now
+        state = SourceFingerprint(
+            offset=source.stored_bytes,
+            size=source.size,
+            head_hash=source.head,
+            tail_hash=source.tail,
+            unfinished_hash=source.rest,
+        )
+        if detect_change(source.id, state) not in {
+            SourceChange.UNCHANGED,
+            SourceChange.APPENDED,
+        }:
+            return []
+        for chunk, _ in self._own.verify_chunks(source.number, part.generation):
+            same = _read(source.id, chunk.start, chunk.stop)
+            if same is None or sha256_digest(same) != chunk.hash:
+                return []
+        raw = _read(source.id, part.start, part.stop)
+        if raw is None or not raw.endswith(b"\n"):
+            return []
+        found: list[tuple[int, HashedFrame, int]] = []
+        start = 0
+        while start < len(raw):
+            end = raw.find(b"\n", min(start + CHUNK_SIZE, len(raw)) - 1) + 1
+            lines = raw[start:end]
+            found.append((part.start + start, compress_and_hash(lines), len(lines)))
+            start = end
+        return found
+
     def _candidates(self, part: DamagedPart) -> Iterator[SourceId]:
-        yield part.source.id
+        yield self._found_files.get(part.source.number, part.source.id)
+        if not part.source.home:
+            yield from self._files_of_homes()
+            return
         if self._paths_by_name is None:
             self._paths_by_name = {}
             for folder in self._folders:
@@ -140,3 +197,20 @@ class OtherCopies:
         for path in self._paths_by_name.get(name, []):
             if path.is_file():
                 yield SourceId(encode_path(path))
+
+    def _files_of_homes(self) -> Iterator[SourceId]:
+        """Yield all transcripts: the name of a source may be lost with its row."""
+        homes = [Path(decode_path(home)) for home in self._own.homes() if home]
+        for folder in (*homes, *self._folders):
+            for path in folder.rglob("*.jsonl"):
+                yield SourceId(encode_path(path))
+
+
+def _read(source_id: SourceId, start: int, stop: int) -> bytes | None:
+    raw = read_at(Position(source_id, 0, start, stop - start))
+    return raw if isinstance(raw, bytes) else None
+
+
+def _ends_with_line(source_id: SourceId, part: DamagedPart) -> bool:
+    """Whether the bytes of a chunk can be in a file, which takes one small read."""
+    return not part.chunk or _read(source_id, part.stop - 1, part.stop) == b"\n"

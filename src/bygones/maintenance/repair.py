@@ -1,7 +1,8 @@
 """Repair an archive: read damaged bytes again from files that still contain them.
 
-A chunk is only replaced by bytes with its hash. If the database itself is damaged, a new
-one is written with all rows that are left; the damaged file stays beside it.
+A chunk is only replaced by bytes with its hash. If its hash is lost too, it is read from a
+file whose start, end and other chunks are those of the archive. If the database itself is
+damaged, a new one is written with all rows that are left; the damaged file stays beside it.
 """
 
 from __future__ import annotations

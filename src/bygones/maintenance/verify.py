@@ -188,7 +188,7 @@ def verify(
         result.index_damages = _find_index_damages(archive_dir)
         result.database = archive_dir.byte_store.check_integrity()
         _check_sources(archive_dir, result, progress)
-        if result.damages:
+        if result.damages or result.gaps:
             parts = find_damaged_parts(archive_dir.byte_store)
             result.recoverable_count = find_recoverable(archive_dir.byte_store, parts)
         with archive_dir.read_transaction():
