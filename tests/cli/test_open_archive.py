@@ -97,23 +97,45 @@ def test_without_any_home_the_archive_is_shown(
     assert "Counting lines" in list_output(capsys)
 
 
-@pytest.mark.usefixtures("archived_home")
-def test_named_home_must_exist(
+@pytest.mark.parametrize("name", ["--home", "BYGONES_HOME", "CLAUDE_CONFIG_DIR"])
+def test_archive_is_shown_with_a_note_if_the_named_home_is_missing(
+    archived_home: Home,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
-    assert main(["list", "--home", "nowhere"]) == ExitCode.USAGE_ERROR
-    assert "nowhere does not exist" in capsys.readouterr().err
+    commands = ["list", "search lines", f"show {session_id(1)}", "list --json"]
+    shown = [_run(command, capsys, "--no-ingest")[0] for command in commands]
+    archived_home.path.rename(archived_home.path.with_name("elsewhere"))
+    away = str(archived_home.path.with_name("away"))
+    option = ["--home", away] if name == "--home" else []
+    if not option:
+        monkeypatch.setenv(name, away)
+
+    for command, expected in zip(commands, shown, strict=True):
+        output, note = _run(command, capsys, *option)
+
+        assert output == expected
+        assert note.startswith("note: the archive is not up to date: ")
+        assert note.count("\n") == note.count(away) == 1
+
+
+def _run(
+    command: str, capsys: pytest.CaptureFixture[str], *options: str
+) -> tuple[str, str]:
+    assert main([*command.split(), *options]) == ExitCode.SUCCESS
+    return capsys.readouterr()
 
 
 @pytest.mark.usefixtures("archived_home")
-def test_home_of_the_variable_must_exist(
+def test_named_home_must_exist_to_be_imported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("BYGONES_HOME", "nowhere")
-
-    assert main(["list"]) == ExitCode.USAGE_ERROR
+    assert main(["ingest", "--home", "nowhere"]) == ExitCode.USAGE_ERROR
     assert "nowhere does not exist" in capsys.readouterr().err
-    assert main(["list", "--no-ingest"]) == ExitCode.SUCCESS
+    monkeypatch.setenv("BYGONES_HOME", "nowhere")
+    assert main(["ingest"]) == ExitCode.USAGE_ERROR
+    assert "nowhere does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("archived_home")
@@ -271,14 +293,14 @@ def test_hint_names_the_given_archive(
 
 
 @pytest.mark.usefixtures("sample_home")
-def test_a_named_home_must_exist_even_without_ingest(
+def test_missing_home_is_reported_even_without_ingest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "-q"])
 
     missing = str(tmp_path / "gone")
-    assert main(["list", "--no-ingest", "--home", missing]) == ExitCode.USAGE_ERROR
-    assert "gone" in capsys.readouterr().err
+    assert main(["list", "--no-ingest", "--home", missing]) == ExitCode.SUCCESS
+    assert f"{missing} does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("sample_home")

@@ -17,7 +17,6 @@ from click.core import ParameterSource
 from bygones.cli.output import ColorMode, print_paged
 from bygones.config import (
     DEFAULT_ARCHIVE_LABEL,
-    HOME_ENV,
     load_settings,
     resolve_archive_location,
     resolve_homes,
@@ -61,11 +60,6 @@ class CommonOptions(NamedTuple):
         user: only homes that are named as well are imported into it.
         """
         return self.no_ingest or (self.archive is not None and not self.homes)
-
-    @property
-    def has_explicit_homes(self) -> bool:
-        """Whether homes are named by an option or by the environment."""
-        return bool(self.homes or os.environ.get(HOME_ENV, "").strip())
 
     @property
     def folder(self) -> Path:

@@ -65,8 +65,8 @@ def load_session_costs(
 def open_current(options: CommonOptions, *, creates_unseen: bool = False) -> Archive:
     """Open the archive after importing what is new.
 
-    If another process is writing, or the default homes do not exist, the archive is
-    used unchanged. Homes that are named must exist. If there is no archive, it is
+    If another process is writing, or a home does not exist, the archive is used
+    unchanged. If there is no archive, it is
     created if stderr is a terminal, so that the user sees it, or if `creates_unseen`.
     """
     folder = options.folder
@@ -74,11 +74,11 @@ def open_current(options: CommonOptions, *, creates_unseen: bool = False) -> Arc
         return _create(options, folder, creates_unseen=creates_unseen)
     archive = Archive.open(folder)
     homes = _find_homes_to_import(options)
-    if options.is_ingest_disabled:
-        return archive
     if homes.note:
         tell = _print_warning if homes.is_unexpected else _print_info
         tell(options, homes.note)
+    if options.is_ingest_disabled:
+        return archive
     if homes.paths and not archive.is_current(homes.paths):
         _update(archive, homes.paths, options)
     elif not archive.has_index:
@@ -120,18 +120,18 @@ class _HomesToImport(NamedTuple):
 
 def _find_homes_to_import(options: CommonOptions) -> _HomesToImport:
     """Return the homes that are imported before a command."""
-    if options.is_ingest_disabled:
-        if options.homes:
-            find_homes(options.homes)  # they must exist, though nothing is imported
+    if options.is_ingest_disabled and not options.homes:
         return _HomesToImport()
     try:
-        return _HomesToImport(find_homes(options.homes))
+        paths = find_homes(options.homes)
+        return _HomesToImport(() if options.is_ingest_disabled else paths)
     except NoTranscriptsFound as error:
-        return _HomesToImport(note=f"the archive is not up to date: {error}")
+        place = os.environ.get("CLAUDE_CONFIG_DIR", "").strip()
+        missing = f"no Claude Code home found in {place}" if place else str(error)
+        note = f"the archive is not up to date: {missing}"
+        return _HomesToImport(note=note, is_unexpected=bool(place))
     except PathNotFound as error:
-        if options.has_explicit_homes:
-            raise
-        # It comes from the settings; its disk may be unmounted for now.
+        # Its disk may be unmounted for now, or it was deleted after the import.
         note = f"the archive is not up to date: {error}"
         return _HomesToImport(note=note, is_unexpected=True)
 
