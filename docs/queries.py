@@ -31,8 +31,9 @@ _READING = f"""\
 - Pasted text is searched as words where possible: an unbalanced quotation mark or
   parenthesis, `std::vector`, `http://example.org`, `--flag`, a name before a colon that
   is not a field, a field with a space after the colon. If you may have meant something
-  else, a note says so. In a query of more than five words, a single letter after a dash,
-  as in `git push -u`, is a word too.
+  else, a note says so. In a query of more than five words, a dash only excludes words that
+  start with three letters, prefixes, quoted text, groups and fields: `-u`, `-23` and
+  `-rw-r--r--` are words too. `-\\23` excludes the text 23 there.
 - A parenthesis or quotation mark inside a word is part of the word, as in `main()`.
 - A regular expression is between slashes, followed by a space or the end of the query. A
   path contains slashes and is a word. Lookaround and backreferences are not supported.

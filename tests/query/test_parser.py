@@ -170,6 +170,25 @@ PASTED: list[tuple[str, Term | None, list[tuple[QueryNoteKind, str]]]] = [
         w(*["tar:", "-u", "as", "an", "option", "of", "tar"]),
         [],
     ),
+    (
+        "ls -la x | tail -23 -rw-r--r-- 1",
+        w(*["ls", "-la", "x", "|", "tail", "-23", "-rw-r--r--", "1"]),
+        [],
+    ),
+    (
+        "a b c d e -f* -\\23 -tool:Bash -red",
+        And(
+            (
+                w("a", "b", "c", "d", "e"),
+                Not(Prefix("f")),
+                Not(w("23")),
+                Not(FieldValue("tool", "Bash")),
+                Not(w("red")),
+            )
+        ),
+        [],
+    ),
+    ("tail -23", And((w("tail"), Not(w("23")))), []),
     ("tar -u", And((w("tar"), Not(w("u")))), []),
     ("Error: no", w("Error:", "no"), []),
     ("a.py:3: E501 so it is x:y", w("a.py:3:", "E501", "so", "it", "is", "x:y"), []),

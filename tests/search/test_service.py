@@ -12,6 +12,7 @@ from bygones.model.query import Part
 from bygones.model.summary import Annotations, Role, ScorePartKind
 from bygones.render.headers import search_notes
 from bygones.search.ranking import SortOrder
+from bygones.store.tantivy_engine import TantivyEngine
 from tests.build import (
     Home,
     image,
@@ -186,6 +187,35 @@ def test_pasted_line_that_is_half_indexed_comes_first(
         ).sessions
 
     assert first.summary.id == session_id(1)
+
+
+def test_pasted_command_finds_its_call(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    for number in (1, 2, 3):
+        call = tool_use("Bash", command=f"cd /work && make test | tail -{number}3")
+        home.session(session_id(number), thread(prompt("Run it"), reply([call])))
+
+    with open_archive(home, tmp_path / "archive") as archive:
+        found = archive.search("Bash cd /work && make test | tail -23")
+
+    assert found.sessions[0].summary.id == session_id(2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'why does the "login test" fail on every run',
+        'why does "," the login test "==" fail',
+    ],
+)
+def test_quotes_in_pasted_text_do_not_count_each_word_alone(
+    search_archive: SearchArchive, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = search_archive.titles(text)
+    monkeypatch.delattr(TantivyEngine, "count_many")
+
+    assert search_archive.titles(text) == expected
+    assert expected[0] == "Flaky login"
 
 
 def test_session_is_found_by_a_users_tag(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from bygones.query.tokens import (
     NoteCollector,
     QueryToken,
     TokenKind,
+    can_be_excluded,
     empty_field_error,
     has_word_characters,
     suggest_value,
@@ -367,8 +368,10 @@ def _format_operand(term: Term) -> str:
         return _format_group(term)
     if isinstance(term, Not):
         excluded = _format_operand(term.term)
-        # Two dashes start an option's name, and one with a letter may be an option.
-        is_option = excluded.startswith("-") or len(excluded) == 1
+        # A dash with a letter, a number or another dash may start an option.
+        is_option = isinstance(term.term, Words) and not (
+            excluded.startswith("(") or can_be_excluded(excluded)
+        )
         return f"-\\{excluded}" if is_option else f"-{excluded}"
     if isinstance(term, Regex):
         return f"/{term.pattern}/"

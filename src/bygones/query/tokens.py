@@ -212,6 +212,10 @@ _NON_VALUE_CHARS = "/:\\"
 """After a colon: a URL, a name in a namespace, a path."""
 _MAX_TYPED_WORDS = 5
 """Words of a query that was typed; a pasted line has more."""
+_EXCLUDABLE_WORD = re.compile(
+    r"[^\W\d_]{3}[\w./]*|[^*]+\*|\\.+|[A-Za-z_-]+:.+", re.DOTALL
+)
+"""What a dash excludes in a pasted line: a word, a prefix, an escaped text, a field."""
 
 
 class TokenKind(Enum):
@@ -249,6 +253,11 @@ def empty_field_error(text: str, start: int, field: QueryField) -> MissingFieldV
     """Return the error for a field without a value."""
     span = QuerySpan(text, start, len(field.name) + 1)
     return MissingFieldValue(span, field=field.name, example=field.example)
+
+
+def can_be_excluded(word: str) -> bool:
+    """Whether a word after a dash may be excluded, however long the query is."""
+    return _EXCLUDABLE_WORD.fullmatch(word) is not None
 
 
 def has_word_characters(text: str) -> bool:
@@ -330,8 +339,8 @@ class _Tokenizer:
         if following == "-":
             return False
         word = self.text[at : self._find_word_end(at)]
-        if self.is_pasted and len(word) == 1:
-            # Hardly ever an excluded letter: in a pasted line it is an option.
+        if self.is_pasted and not can_be_excluded(word):
+            # In a pasted line it is an option, a range or the mode of a file.
             return False
         if has_word_characters(word):
             return True

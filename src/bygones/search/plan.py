@@ -193,6 +193,8 @@ def plan_search(
     conditions: dict[FieldLevel, list[Term]] = {level: [] for level in FieldLevel}
     required: list[EngineQuery] = []
     for condition in query.conditions:
+        if terms and _is_punctuation(condition, engine):
+            continue
         if (kind := _implied_kind(condition)) is not None:
             conditions[FieldLevel.KIND].append(kind)
         level = term_level(condition)
@@ -338,6 +340,11 @@ def _implies_term(term: Term) -> bool:
     if isinstance(term, And):
         return any(map(_implies_term, term.terms))
     return isinstance(term, Words | Phrase | Prefix)
+
+
+def _is_punctuation(term: Term, engine: SearchEngine) -> bool:
+    """Whether a term is quoted punctuation, which texts are not searched for."""
+    return isinstance(term, Phrase) and not engine.tokenize(term.text)
 
 
 def _implied_kind(term: Term) -> Term | None:

@@ -24,6 +24,7 @@ from bygones.model.query import (
     FieldValue,
     Flag,
     Part,
+    Phrase,
     Query,
     Term,
     TimeRange,
@@ -252,6 +253,12 @@ class TermCounter:
 
     def count_all(self, request: CountRequest) -> CountResult:
         """Count each term in all sessions."""
+        required = request.plan.required
+        if required is not None and all(one.indexed_variants for one in request.terms):
+            count, _ = self._engine.best_keys(required, 1)
+            if count < _MAX_MATCHED_TEXTS:
+                # All terms in one request: a condition costs the same for each of them.
+                return self._count_matches(request, None, {})
         return CountResult(tuple(self._count_terms(request, request.terms)))
 
     def find_verbatim(self, plan: SearchPlan, text_filter: TextFilter) -> set[int]:
@@ -748,6 +755,13 @@ class SessionRanker:
         candidates = frozenset().union(*titled)
         if plan.has_only_words:
             return candidates
+        # Matching each title takes long, and most lack the phrases of a query.
+        phrases = {
+            term.text for term in hit_query.conditions if isinstance(term, Phrase)
+        }
+        for term, found in zip(plan.terms, titled, strict=False):
+            if term.is_exact and term.label in phrases:
+                candidates &= found
         matching = set()
         matcher = TitleMatcher(hit_query, self._engine.tokenize, stem_word)
         for number in candidates:
