@@ -9,7 +9,7 @@ from typing import Any
 
 from bygones.assemble.branches import BranchLayout, assign_branches
 from bygones.assemble.dedupe import deduplicate
-from bygones.assemble.messages import find_queued_prompts
+from bygones.assemble.queue import find_queued_prompts
 from bygones.assemble.sessions import assemble_sessions
 from bygones.assemble.tree import (
     RecordTree,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.assemble.messages import find_queued_prompts, find_steering
+from bygones.assemble.queue import find_queued_prompts, find_steering
 from tests.assemble.helpers import nodes
 from tests.build import Written, prompt, queue
 from tests.forms import notification_text, queued

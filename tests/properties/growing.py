@@ -396,6 +396,36 @@ class _Writer:
         record = build.queue(operation, words if operation == "enqueue" else None)
         self._write(record | {"timestamp": self._stamp()})
 
+    def _deliver(self) -> None:
+        self._steer("deliver")
+
+    def _combine(self) -> None:
+        self._steer("combine")
+
+    def _steer(self, fate: str | None = None) -> None:
+        """Queue a text while Claude works; it is delivered, sent or taken back."""
+        words = f"meanwhile {self._tick()}"
+        self._operate("enqueue", words)
+        self._call()
+        fate = fate or self.random.choice(
+            ("deliver", "attach", "send", "combine", "popAll")
+        )
+        if fate == "popAll":
+            self._operate("popAll")
+        elif fate in {"deliver", "attach"}:
+            self._operate("remove", words)
+            if fate == "attach":
+                place = self._place()
+                self._add(build.attachment("queued_command", prompt=words, **place))
+        else:
+            self._operate("dequeue")
+            words += " and then rest" if fate == "combine" else ""
+            self._add(build.prompt(words, **self._place()))
+        self._answer()
+
+    def _operate(self, operation: str, words: str | None = None) -> None:
+        self._write(build.queue(operation, words) | {"timestamp": self._stamp()})
+
     def _pop_all(self) -> None:
         self._write(build.queue("popAll") | {"timestamp": self._stamp()})
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from bygones.assemble import segments
+from bygones.assemble.grouping import SessionRecords
 from bygones.ingest import derive, growing, indexer
 from bygones.ingest.growing import grow_session
 from bygones.model.base import SessionId
@@ -184,6 +186,70 @@ def test_session_cut_at_every_line_gives_the_rows_of_the_whole(
             append(sandbox, [line])
             if number % 5 == 0:
                 assert differences(sandbox, monkeypatch) == [], number
+
+    assert outcomes["grown"] > outcomes["derived again"]
+
+
+def grow_end(
+    seed: int, shape: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Append the last lines of a session in which one action of ten is of a shape."""
+    chance = random.Random(seed)  # noqa: S311 (not for secrets)
+    plain = ("prompt", "answer", "call", "parallel_calls")
+    names = [
+        chance.choice(shape if chance.random() < 0.1 else plain) for _ in range(500)
+    ]
+    lines = write_steps(*names)
+    with temporary_sandbox() as sandbox:
+        append(sandbox, lines[:-160])
+        for start in range(-160, 0, 4):
+            append(sandbox, lines[start : start + 4 or None])
+
+        assert differences(sandbox, monkeypatch) == [], seed
+
+
+_SHAPES = {
+    "queue": ("combine", "deliver"),
+    "queue with removed texts": ("steer",),
+    "any queue operations": ("queue", "queue", "queue", "pop_all"),
+    "metadata": ("metadata", "cost", "notice"),
+    "late results": ("open_call", "late_result"),
+    "open calls": ("open_call", "refused_call", "interruption"),
+}
+
+
+@pytest.mark.parametrize("shape", _SHAPES.values(), ids=_SHAPES)
+def test_session_with_many_queue_operations_or_late_results_is_divided(
+    shape: tuple[str, ...], outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 64)
+    monkeypatch.setattr(derive, "CUT_MARGIN", 16)
+    sizes: list[int] = []
+
+    def load(end: growing._SessionEnd) -> SessionRecords:
+        records = load_end(end)
+        sizes.append(len(records.nodes))
+        return records
+
+    load_end = growing._SessionEnd.load
+    monkeypatch.setattr(growing._SessionEnd, "load", load)
+
+    for seed in range(seeded(4), seeded(4) + sized(1, 40, 400)):
+        grow_end(seed, shape, monkeypatch)
+
+    assert outcomes["grown"] > 2 * outcomes["derived again"]
+    assert median(sizes) < 100
+
+
+@pytest.mark.full
+def test_session_with_many_rewinds_has_the_rows_of_the_whole(
+    outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 64)
+    monkeypatch.setattr(derive, "CUT_MARGIN", 16)
+
+    for seed in range(500, 540):
+        grow_end(seed, ("rewind",), monkeypatch)
 
     assert outcomes["grown"] > outcomes["derived again"]
 

@@ -32,7 +32,13 @@ from bygones.assemble.dedupe import (
     last_timestamp,
 )
 from bygones.assemble.grouping import SessionRecords
-from bygones.assemble.messages import build_messages, find_queued_prompts
+from bygones.assemble.messages import build_messages
+from bygones.assemble.queue import (
+    EMPTY_QUEUE,
+    QueueState,
+    continue_queue,
+    find_queued_prompts,
+)
 from bygones.assemble.tree import (
     RecordTree,
     build_tree,
@@ -77,6 +83,8 @@ class ConversationEnd(Struct, frozen=True):
     """See `find_open_forks`."""
     is_leaf_before: bool
     """Whether the record named as the current leaf is before the last record."""
+    queue: QueueState | None
+    """See `continue_queue`."""
 
 
 class ConversationBuilder:
@@ -88,9 +96,9 @@ class ConversationBuilder:
         ledger: Ledger,
         loader: Loader,
         *,
-        continues: bool = False,
+        queue: QueueState | None = None,
     ) -> None:
-        """Prepare assembling; if it `continues`, more records will be assembled later."""
+        """Prepare assembling; if more records will be assembled later, pass the queue."""
         self._records = records
         self._ledger = ledger
         self._loader = loader
@@ -98,7 +106,8 @@ class ConversationBuilder:
         nodes = chain(records.nodes, agent_nodes) if records.agents else ()
         self._reports = collect_reports(nodes)
         self._owners = _record_owners(records)
-        self._continues = continues
+        self._continues = queue is not None
+        self._queue = queue or EMPTY_QUEUE
         self._missing_ids: set[RecordId] = set()
 
     def build_main(
@@ -146,7 +155,8 @@ class ConversationBuilder:
         unsorted, copies, clashes = deduplicate(nodes, foreign)
         distinct = order_parents_first(unsorted)
         tree = build_tree(distinct, owners)
-        queued = find_queued_prompts(distinct)
+        queue = self._queue if agent is None else EMPTY_QUEUE
+        queued = find_queued_prompts(distinct, queue)
         parents = join_fragments(tree, find_restarts(distinct))
         leaf = find_current_leaf(distinct, tree)
         layout = assign_branches(
@@ -161,7 +171,9 @@ class ConversationBuilder:
             else None
         )
         del tree  # It is large, and so are the messages.
-        built = build_messages(distinct, layout.branch_of, self._loader, agents)
+        built = build_messages(
+            distinct, layout.branch_of, self._loader, agents, queue=queue
+        )
         usages = collect_message_usages(account, nodes, layout.branch_of, self._ledger)
         if agent is not None:
             usages = tuple(structs.replace(usage, agent_id=agent) for usage in usages)
@@ -193,6 +205,7 @@ class ConversationBuilder:
             open_forks=find_open_forks(tree, parents, last),
             is_leaf_before=leaf is None
             or (not has_other_root and leaf in set(iter_path(parents, last))),
+            queue=continue_queue(nodes, self._queue),
         )
 
     def _usages_from_progress(

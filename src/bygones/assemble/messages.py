@@ -8,6 +8,7 @@ from datetime import datetime
 from msgspec import Struct, structs
 
 from bygones.assemble.dedupe import TREE_KINDS, get_record_id
+from bygones.assemble.queue import EMPTY_QUEUE, QueueState, find_steering
 from bygones.model.base import Position, Problem, RecordId, ToolUseId
 from bygones.model.metadata import METADATA_BY_TYPE, VISIBLE_ATTACHMENT_TYPES
 from bygones.model.nodes import (
@@ -16,7 +17,6 @@ from bygones.model.nodes import (
     InterruptFacts,
     NodeBlock,
     Origin,
-    QueueFacts,
     RecordNode,
     ResultFacts,
     RetractionFacts,
@@ -55,9 +55,15 @@ def build_messages(
     branch: Mapping[RecordId, int],
     loader: Loader,
     agents: Mapping[ToolUseId, Sequence[AgentRun]] = {},
+    *,
+    queue: QueueState = EMPTY_QUEUE,
 ) -> AssembledMessages:
-    """Build messages, given the branch of each record and the agents of each call."""
-    return _MessageBuilder(nodes, branch, loader, agents).build()
+    """Build messages, given the branch of each record and the agents of each call.
+
+    `queue` is what was queued before these records.
+    """
+    steering = find_steering(nodes, queue)
+    return _MessageBuilder(nodes, branch, loader, agents, steering=steering).build()
 
 
 class _MessageBuilder:
@@ -69,6 +75,8 @@ class _MessageBuilder:
         branch: Mapping[RecordId, int],
         loader: Loader,
         agents: Mapping[ToolUseId, Sequence[AgentRun]],
+        *,
+        steering: Sequence[RecordNode],
     ) -> None:
         self._nodes = nodes
         self._branch = branch
@@ -84,7 +92,7 @@ class _MessageBuilder:
             if isinstance(node.extra, InterruptFacts)
         }
         self._calls = self._index_calls()
-        self._steering = {node.position for node in find_steering(nodes)}
+        self._steering = {node.position for node in steering}
         self._groups: list[list[RecordNode]] = []
         self._open_answers: dict[int, dict[str, list[RecordNode]]] = {}
         self._attached: dict[RecordId, list[RecordNode]] = {}
@@ -479,109 +487,3 @@ _REASON_BY_KIND: dict[str, Callable[[RecordNode], str | None]] = {
     "attachment": _attachment_reason,
     "progress": lambda _: "progress",
 }
-
-
-def find_queued_prompts(nodes: Sequence[RecordNode]) -> frozenset[RecordId]:
-    """Return the prompts that waited in the queue before they were sent.
-
-    Each queued text matches one prompt: the same text may be typed again.
-    """
-    waiting: list[RecordNode] = []
-    queued = set()
-    for node in nodes:
-        operation = _queue_operation(node) if node.extra is not None else None
-        if operation == "enqueue":
-            waiting.append(node)
-        elif operation == "popAll":
-            waiting.clear()
-        elif operation == "remove" and waiting:
-            waiting.remove(_match_waiting(waiting, node))
-        elif waiting and node.kind == "user" and node.digest and node.uuid is not None:
-            same = [text for text in waiting if text.digest == node.digest]
-            if same:
-                waiting.remove(same[0])
-                queued.add(node.uuid)
-    return frozenset(queued)
-
-
-def find_steering(nodes: Sequence[RecordNode]) -> list[RecordNode]:
-    """Return the queued texts that reached the model but have no record of their own.
-
-    Before about 2.1.97 a text that was delivered while Claude worked is only in the
-    queue: added, then removed. Texts that went back to the editor, or that have a record
-    after they were queued, are not steering. Each record matches one queued text.
-    """
-    nodes = [node for node in nodes if node.digest or node.extra is not None]
-    waiting: list[RecordNode] = []
-    removed: dict[Position, RecordNode] = {}
-    for node in nodes:
-        operation = _queue_operation(node)
-        if operation == "enqueue":
-            waiting.append(node)
-        elif operation == "popAll":
-            waiting.clear()
-        elif operation in {"dequeue", "remove"} and waiting:
-            text = _match_waiting(waiting, node)
-            waiting.remove(text)
-            if operation == "remove" and _is_typed(text):
-                removed[text.position] = text
-    if not removed:
-        return []
-    unrecorded: dict[int, list[RecordNode]] = {}
-    for node in nodes:
-        if node.position in removed:
-            unrecorded.setdefault(node.digest, []).append(node)
-        elif _is_recorded(node) and unrecorded.get(node.digest):
-            del removed[unrecorded[node.digest].pop(0).position]
-    return list(removed.values())
-
-
-def find_queue_leftovers(
-    nodes: Sequence[RecordNode],
-) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
-    """Return digests of queued texts that later records may belong to.
-
-    Those still in the queue (see `find_steering`), those for which no prompt was found
-    (see `find_queued_prompts`), and those that were sent without a record.
-    """
-    waiting: list[RecordNode] = []
-    queued: list[RecordNode] = []
-    for node in nodes:
-        operation = _queue_operation(node) if node.extra is not None else None
-        if operation == "enqueue":
-            waiting.append(node)
-            queued.append(node)
-        elif operation == "popAll":
-            waiting.clear()
-            queued.clear()
-        elif operation == "remove" and queued:
-            queued.remove(_match_waiting(queued, node))
-        elif queued and node.kind == "user" and node.digest and node.uuid is not None:
-            same = [text for text in queued if text.digest == node.digest]
-            if same:
-                queued.remove(same[0])
-        if operation in {"dequeue", "remove"} and waiting:
-            waiting.remove(_match_waiting(waiting, node))
-    return (
-        frozenset(text.digest for text in waiting),
-        frozenset(text.digest for text in queued),
-        frozenset(text.digest for text in find_steering(nodes)),
-    )
-
-
-def _match_waiting(waiting: list[RecordNode], node: RecordNode) -> RecordNode:
-    """Return the text that an operation names, by default the oldest."""
-    named = (text for text in waiting if node.digest and text.digest == node.digest)
-    return next(named, waiting[0])
-
-
-def _is_typed(text: RecordNode) -> bool:
-    return text.origin is Origin.PERSON and bool(text.digest)
-
-
-def _is_recorded(node: RecordNode) -> bool:
-    return node.kind in {"user", "attachment"} and node.origin is Origin.PERSON
-
-
-def _queue_operation(node: RecordNode) -> str | None:
-    return node.extra.operation if isinstance(node.extra, QueueFacts) else None

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from bygones.assemble.agents import AGENT_TOOLS, AgentRecords, answered_call_id
 from bygones.assemble.dedupe import TREE_KINDS, first_timestamp
-from bygones.assemble.messages import find_queue_leftovers
+from bygones.assemble.queue import EMPTY_QUEUE, QueueState, find_queue_references
 from bygones.assemble.tree import NIL_RECORD_ID
 from bygones.model.base import AgentId, RecordId, SessionId, ToolUseId
 from bygones.model.nodes import (
@@ -34,7 +34,7 @@ from bygones.model.nodes import (
 
 CUT_MARGIN = 64
 """Records after a cut: the next ones often refer to the last few."""
-_OPEN_CALL_WINDOW = 2_000
+_OPEN_CALL_WINDOW = 256
 """A call without a result in so many last records may still get one."""
 _MAX_MISSING = 1_000
 """Missing parents that are remembered; a file with more is not divided."""
@@ -55,12 +55,7 @@ class Settled(Struct, frozen=True, kw_only=True, array_like=True):
     """When the last of the agents started: they are sorted by that."""
     missing_ids: frozenset[RecordId] = frozenset()
     """Parents that are in no file: if one appears, records are sorted otherwise."""
-    waiting: frozenset[int] = frozenset()
-    """Digests of queued texts that were not taken out of the queue."""
-    queued: frozenset[int] = frozenset()
-    """Digests of queued texts for which no prompt was found."""
-    unrecorded: frozenset[int] = frozenset()
-    """Digests of queued texts that were sent, but have no record of their own."""
+    queue: QueueState = EMPTY_QUEUE
     needs_prompt: bool = False
     """Whether a prompt would make a continuation before the cut a branch."""
     needs_answer: bool = False
@@ -90,17 +85,17 @@ def find_cuts(nodes: Sequence[RecordNode], before: Before | None) -> Iterator[in
     first_index = _first_indexes(nodes)
     latest = _latest_times(nodes, before)
     previous = _previous_records(nodes, before)
-    limit = _first_open_call(nodes)
+    texts = find_queue_references(nodes)
     suffix = _Suffix()
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
         suffix.add(node, first_index)
+        suffix.first_index = min(suffix.first_index, texts.get(index, index))
         if suffix.is_blocked:
             return
         last_id, time = previous[index], latest[index]
         if (
-            index <= limit
-            and suffix.first_index >= index
+            suffix.first_index >= index
             and _can_start(node)
             and last_id is not None
             and node.parent_uuid == last_id
@@ -171,10 +166,12 @@ def _previous_records(
         if node.kind in TREE_KINDS and not node.is_sidechain:
             is_end = node.kind == "assistant" or node.origin is Origin.TOOL
             last = node.uuid if is_end and not node.is_synthetic else None
+        elif isinstance(node.extra, QueueFacts):
+            last = None  # the text may be shown as a message
     return found
 
 
-def _first_open_call(nodes: Sequence[RecordNode]) -> int:
+def find_open_call(nodes: Sequence[RecordNode]) -> int:
     """Return the index of the first recent call that may still get a result."""
     start = max(len(nodes) - _OPEN_CALL_WINDOW, 0)
     recent = nodes[start:]
@@ -334,20 +331,7 @@ def _conflicts(settled: Settled, node: RecordNode, *, is_main: bool) -> bool:
 
 def _conflicts_in_session(settled: Settled, node: RecordNode) -> bool:
     is_prompt = node.kind == "user" and node.origin in _TYPED_ORIGINS
-    return (
-        settled.needs_answer
-        or (settled.needs_prompt and is_prompt)
-        or (isinstance(node.extra, QueueFacts) and _takes(settled, node.extra))
-        or (bool(node.digest) and node.digest in settled.queued)
-        or (bool(node.digest) and node.digest in settled.unrecorded)
-    )
-
-
-def _takes(settled: Settled, queue: QueueFacts) -> bool:
-    """Whether an operation may take a settled text out of the queue."""
-    if queue.operation == "remove" and settled.queued:
-        return True
-    return queue.operation in {"dequeue", "remove"} and bool(settled.waiting)
+    return settled.needs_answer or (settled.needs_prompt and is_prompt)
 
 
 def _named_agents(node: RecordNode) -> Iterator[str]:
@@ -411,6 +395,8 @@ class ConversationState(Struct, frozen=True):
     open_forks: tuple[bool, bool]
     """See `find_open_forks`."""
     calls_by_agent: Mapping[AgentId, Sequence[ToolUseId]]
+    queue: QueueState
+    """Also of the records before these."""
 
 
 def settle(
@@ -428,7 +414,6 @@ def settle(
     if last.uuid is None or not times or len(state.missing_ids) > _MAX_MISSING:
         return None
     base = earlier or Settled(offset=0, last_id=last.uuid, last_time=min(times))
-    waiting, queued, unrecorded = find_queue_leftovers(nodes)
     mixed = frozenset(n.session_id for n in nodes if n.session_id is not None)
     has_prompt = any(n.kind == "user" and n.origin in _TYPED_ORIGINS for n in nodes)
     unlinked = frozenset(_unlinked_prompts(agents, state.calls_by_agent))
@@ -441,9 +426,7 @@ def settle(
             filter(None, (*starts, base.last_agent_start)), default=None
         ),
         missing_ids=base.missing_ids | state.missing_ids,
-        waiting=base.waiting | waiting,
-        queued=base.queued | queued,
-        unrecorded=base.unrecorded | unrecorded,
+        queue=state.queue,
         needs_prompt=state.open_forks[0] or (base.needs_prompt and not has_prompt),
         needs_answer=state.open_forks[1],
         agent_ids=base.agent_ids | {agent.id for agent in agents},

@@ -24,6 +24,7 @@ from bygones.assemble.grouping import (
     mixed_session_problems,
     relate_sessions,
 )
+from bygones.assemble.queue import QueueState
 from bygones.assemble.repositories import find_repository_clues
 from bygones.assemble.summary import (
     SummariesByLeaf,
@@ -113,15 +114,18 @@ def assemble_sessions(
 
 
 def assemble_segment(
-    records: SessionRecords, loader: Loader, summaries: SummariesByLeaf
+    records: SessionRecords,
+    loader: Loader,
+    summaries: SummariesByLeaf,
+    queue: QueueState,
 ) -> tuple[Session, BuiltConversation]:
     """Return the session of some records, and its conversation.
 
     The records are all that a session has before a cut, or all after it (see
-    `segments`).
+    `segments`); `queue` is what was queued before them.
     """
     ((session, conversation),) = _assemble_groups(
-        [records], loader, summaries, continues=True
+        [records], loader, summaries, queue=queue
     )
     return session, conversation
 
@@ -132,7 +136,7 @@ def _assemble_groups(
     summaries: SummariesByLeaf,
     paid_keys: set[str] | None = None,
     *,
-    continues: bool = False,
+    queue: QueueState | None = None,
 ) -> Iterator[tuple[Session, BuiltConversation]]:
     families = find_families({records.id: records.nodes for records in groups})
     groups = drop_repeated_runs(groups, families)
@@ -143,7 +147,7 @@ def _assemble_groups(
     earlier_agents: dict[SessionId, EarlierAgents] = {}
     for records in groups:
         earlier = earlier_agents.setdefault(families[records.id], EarlierAgents())
-        builder = ConversationBuilder(records, ledger, loader, continues=continues)
+        builder = ConversationBuilder(records, ledger, loader, queue=queue)
         runs = builder.build_agents()
         conversation = builder.build_main(runs, earlier)
         session = _build_session(records, conversation, runs, summaries, loader=loader)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -25,6 +25,7 @@ from bygones.assemble.grouping import (
     collect_records,
     group_by_session,
 )
+from bygones.assemble.queue import EMPTY_QUEUE
 from bygones.assemble.segments import (
     CUT_MARGIN,
     Before,
@@ -32,6 +33,7 @@ from bygones.assemble.segments import (
     Settled,
     conflicts,
     find_cuts,
+    find_open_call,
     settle,
     settled_ids,
     used_ids,
@@ -132,11 +134,18 @@ class _EditedFiles:
         self._is_settled = is_settled
         self._known: set[str] = set()
 
+    def forget(self) -> None:
+        """Count again from the start."""
+        self._known.clear()
+
     def count_new(self, paths: Iterable[str]) -> int:
         """Count paths that were not edited before."""
         new = {path for path in paths if path not in self._known}
         self._known |= new
         return sum(not self._is_settled(path) for path in new)
+
+
+_FindCut: TypeAlias = Callable[[Sequence[RecordNode], Before | None], int]
 
 
 class NotDivisible(Exception):
@@ -247,7 +256,7 @@ def settle_half(
     if stored is not None:
         _check_start(records, stored)
     context = _Context(_EditedFiles(is_settled_path), agent_states)
-    return _settle(records, stored, context, len(find_main(records).nodes) // 2)
+    return _settle(records, stored, context, _find_middle_cut)
 
 
 def _check_start(records: SessionRecords, stored: StoredPart) -> None:
@@ -259,8 +268,24 @@ def _check_start(records: SessionRecords, stored: StoredPart) -> None:
 def _settle_and_derive(
     records: SessionRecords, stored: StoredPart | None, context: _Context
 ) -> DerivedSession:
-    """Settle records up to the last cut, and derive the rest."""
-    part = _settle(records, stored, context, CUT_MARGIN)
+    """Settle records up to the last cut, and derive the rest.
+
+    If that is not possible, because of a rewind after it, a nearer one is tried.
+    """
+    try:
+        return _settle_at(_find_last_cut, records, stored, context)
+    except NotDivisible:
+        context.files.forget()
+        return _settle_at(_find_nearest_cut, records, stored, context)
+
+
+def _settle_at(
+    find_cut: _FindCut,
+    records: SessionRecords,
+    stored: StoredPart | None,
+    context: _Context,
+) -> DerivedSession:
+    part = _settle(records, stored, context, find_cut)
     rows = _derive_end(part.rest, part.stored, context)
     return DerivedSession(rows, part.rows, part.keys, part.stored.settled)
 
@@ -269,10 +294,12 @@ def _settle(
     records: SessionRecords,
     stored: StoredPart | None,
     context: _Context,
-    margin: int,
+    find_cut: _FindCut,
 ) -> SettledPart:
-    """Settle records up to the last cut that is followed by enough others."""
-    first, rest = _split(records, stored, margin)
+    """Settle records up to a cut."""
+    nodes = find_main(records).nodes
+    cut = find_cut(nodes, stored.before if stored else None)
+    first, rest = _split(records, cut)
     if stored is not None:
         first = _without_parent(first)
         if conflicts(stored.settled.settled, find_main(first).nodes, first.agents):
@@ -334,21 +361,48 @@ def record_ids(records: SessionRecords) -> Iterable[str]:
         yield from filter(None, (node.uuid, node.message_id))
 
 
-def _split(
-    records: SessionRecords, stored: StoredPart | None, margin: int
-) -> tuple[SessionRecords, SessionRecords]:
-    """Divide records at the last cut before the margin, or the first one in it.
-
-    Agents follow their calls.
-    """
-    nodes = find_main(records).nodes
-    before = stored.before if stored else None
-    cuts = [
-        cut for cut in find_cuts(nodes, before) if 0 < cut <= len(nodes) - CUT_MARGIN
-    ]
+def _find_middle_cut(nodes: Sequence[RecordNode], before: Before | None) -> int:
+    """Return the last cut before the middle, or the first one after it."""
+    cuts = _find_safe_cuts(nodes, list(find_cuts(nodes, before)))
     if not cuts:
         raise NotDivisible
-    cut = next((one for one in cuts if one <= len(nodes) - margin), cuts[-1])
+    return next((one for one in cuts if one <= len(nodes) // 2), cuts[-1])
+
+
+def _find_last_cut(nodes: Sequence[RecordNode], before: Before | None) -> int:
+    """Return the last cut to which the next records hardly refer.
+
+    If that is long before the end, a later one is better: deriving the whole session
+    when a record refers to something before the cut takes less than a long end each time.
+    """
+    cuts = list(find_cuts(nodes, before))
+    safe = _find_safe_cuts(nodes, cuts)
+    if safe and len(nodes) - safe[0] <= MIN_DIVIDED_NODES // 2:
+        return safe[0]
+    near = [one for one in cuts if one and len(nodes) - one <= MIN_DIVIDED_NODES // 2]
+    found = [*near[-1:], *safe]
+    if not found:
+        raise NotDivisible
+    return found[0]
+
+
+def _find_nearest_cut(nodes: Sequence[RecordNode], before: Before | None) -> int:
+    """Return the last cut."""
+    cut = next(find_cuts(nodes, before), 0)
+    if not cut:
+        raise NotDivisible
+    return cut
+
+
+def _find_safe_cuts(nodes: Sequence[RecordNode], cuts: Sequence[int]) -> list[int]:
+    """Return the cuts to which the next records hardly refer."""
+    end = min(len(nodes) - CUT_MARGIN, find_open_call(nodes))
+    return [one for one in cuts if 0 < one <= end]
+
+
+def _split(records: SessionRecords, cut: int) -> tuple[SessionRecords, SessionRecords]:
+    """Divide records at a cut. Agents follow their calls."""
+    nodes = find_main(records).nodes
     main = find_main(records)
     files = [t for t in records.transcripts if t.source.kind is SourceKind.AGENT]
     later = _agents_after(records, nodes[cut:]) if files else set()
@@ -411,7 +465,14 @@ class _Part:
         self._records = records
         self._before = stored.settled if stored else None
         self._earlier = stored.messages if stored else None
-        self.session, self._conversation = assemble_segment(records, Loader(), {})
+        self.session, self._conversation = assemble_segment(
+            records,
+            Loader(),
+            {},
+            self._before.settled.queue if self._before else EMPTY_QUEUE,
+        )
+        if self._conversation.end is None or self._conversation.end.queue is None:
+            raise NotDivisible
         self._names = collect_names(
             self._conversation.nodes,
             {},
@@ -606,6 +667,7 @@ class _Part:
         messages = branch.turns[-1].messages if branch.turns else ()
         if (
             end is None
+            or end.queue is None
             or branch.id != end.last_id
             or not end.is_leaf_before
             or not messages
@@ -622,6 +684,7 @@ class _Part:
                 end.missing_ids,
                 end.open_forks,
                 {run.id: run.call_ids for run in self.session.all_agents},
+                end.queue,
             ),
             earlier=before.settled if before else None,
         )
