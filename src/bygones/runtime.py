@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import socket
 from collections.abc import Iterator
@@ -64,17 +65,67 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
     Raises `AddressUnavailable` if the address cannot be used.
     """
+    try:
+        return _listen(host, port)
+    except OSError as error:
+        raise _unavailable(host, port, error) from error
+
+
+def bind_loopback(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on one port of a host and of all `localhost` addresses.
+
+    Browsers try `[::1]` before 127.0.0.1 for names below `localhost`, so another user
+    who listens there would receive what is meant for this server. An address that the
+    machine does not have is left out.
+
+    Raises `AddressUnavailable` if the port, or every port that was tried, is in use.
+    """
+    if port == 0:
+        for _ in range(_MAX_FREE_PORT_ATTEMPTS - 1):
+            with suppress(AddressUnavailable):
+                return _bind_loopback_once(host, 0)
+    return _bind_loopback_once(host, port)
+
+
+_MAX_FREE_PORT_ATTEMPTS = 32
+"""A port that is free on one address may be in use on another."""
+_LOCALHOST_ADDRESSES = ("127.0.0.1", "::1")
+_MISSING_ADDRESS_ERRORS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""The machine does not have the address, so no other user can listen there."""
+
+
+def _bind_loopback_once(host: str, port: int) -> list[socket.socket]:
+    listeners = [bind_socket(host, port)]
+    own_address, port = listeners[0].getsockname()[:2]
+    for address in _LOCALHOST_ADDRESSES:
+        if address == own_address:
+            continue
+        try:
+            listeners.append(_listen(address, port))
+        except OSError as error:
+            if error.errno in _MISSING_ADDRESS_ERRORS:
+                continue
+            for listener in listeners:
+                listener.close()
+            raise _unavailable(address, port, error) from error
+    return listeners
+
+
+def _unavailable(host: str, port: int, error: OSError) -> AddressUnavailable:
+    return AddressUnavailable(host, port, (error.strerror or str(error)).lower())
+
+
+def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    # Accepted connections inherit this. With Nagle's algorithm, a short response waits
-    # 40 ms for an acknowledgment.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        # Accepted connections inherit this. With Nagle's algorithm, a short response
+        # waits 40 ms for an acknowledgment.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(BACKLOG)
-    except OSError as error:
+    except OSError:
         listener.close()
-        reason = (error.strerror or str(error)).lower()
-        raise AddressUnavailable(host, port, reason) from error
+        raise
     return listener

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
@@ -11,11 +14,43 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bygones import runtime
+from bygones.errors import AddressUnavailable
+from bygones.runtime import bind_socket
 from bygones.web import server
 from bygones.web.live import EventBroadcaster
 from bygones.web.security import RequestLimits
 from bygones.web.server import ServerConfig, WebServer
 from tests.web.archives import build_archive
+
+
+def _has_ipv6_loopback() -> bool:
+    with suppress(AddressUnavailable), closing(bind_socket("::1", 0)):
+        return True
+    return False
+
+
+needs_ipv6 = pytest.mark.skipif(not _has_ipv6_loopback(), reason="no IPv6 loopback")
+
+
+@contextmanager
+def _running_server(config: ServerConfig) -> Iterator[str]:
+    """Run a server, and give its link."""
+    links: list[str] = []
+    serving = WebServer(config, links.append)
+    running = Thread(target=serving.run)
+    running.start()
+    try:
+        yield links[0]
+    finally:
+        serving.stop()
+        running.join(60)
+
+
+def _fetch_status(address: str, port: int) -> int:
+    with closing(HTTPConnection(address, port, timeout=60)) as connection:
+        connection.request("GET", "/")
+        return connection.getresponse().status
 
 
 def test_stopping_the_server_logs_nothing(
@@ -136,3 +171,83 @@ def test_connections_that_do_not_read_responses_do_not_block_others(
         connection.close()
         for one in stalled:
             one.close()
+
+
+@needs_ipv6
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_server_answers_on_all_addresses_of_localhost(
+    tmp_path: Path, host: str
+) -> None:
+    """Browsers try `[::1]` first; another user who listens there would get the link."""
+    folder = build_archive(tmp_path).folder
+    with _running_server(ServerConfig(folder=folder, host=host)) as link:
+        port = urlsplit(link).port or 0
+
+        assert _fetch_status("127.0.0.1", port) == 401
+        assert _fetch_status("::1", port) == 401
+
+
+@needs_ipv6
+def test_free_port_is_free_on_all_addresses_of_localhost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_archive(tmp_path).folder
+    with closing(bind_socket("::1", 0)) as taken:
+        taken_port = taken.getsockname()[1]
+        suggested = iter([taken_port])
+
+        def suggest_taken_port_first(host: str, port: int) -> socket.socket:
+            return bind_socket(host, port or next(suggested, 0))
+
+        monkeypatch.setattr(runtime, "bind_socket", suggest_taken_port_first)
+        monkeypatch.setattr(server, "bind_socket", suggest_taken_port_first)
+        with _running_server(ServerConfig(folder=folder)) as link:
+            port = urlsplit(link).port or 0
+
+            assert port != taken_port
+            assert _fetch_status("::1", port) == 401
+        assert next(suggested, None) is None
+
+
+@needs_ipv6
+def test_port_that_is_taken_on_ipv6_is_reported_before_a_link(tmp_path: Path) -> None:
+    folder = build_archive(tmp_path).folder
+    links: list[str] = []
+    with closing(bind_socket("::1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = f"cannot listen on ::1 port {port}: address already in use"
+        for _ in range(2):  # the first failure does not keep 127.0.0.1
+            with pytest.raises(AddressUnavailable, match=message):
+                WebServer(ServerConfig(folder=folder, port=port), links.append)
+        bind_socket("127.0.0.1", port).close()
+    assert links == []
+
+
+@pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT])
+def test_server_starts_without_ipv6_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    class SocketWithoutIpv6(socket.socket):
+        def __init__(
+            self,
+            family: int = -1,
+            kind: int = -1,
+            proto: int = -1,
+            fileno: int | None = None,
+        ) -> None:
+            if family == socket.AF_INET6:
+                raise OSError(number, os.strerror(number))
+            super().__init__(family, kind, proto, fileno)
+
+    folder = build_archive(tmp_path).folder
+    links: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "socket", SocketWithoutIpv6)
+        serving = WebServer(ServerConfig(folder=folder), links.append)
+    running = Thread(target=serving.run)
+    running.start()
+    try:
+        assert _fetch_status("127.0.0.1", urlsplit(links[0]).port or 0) == 401
+    finally:
+        serving.stop()
+        running.join(60)

@@ -24,7 +24,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from bygones.render.html.markdown_html import render_markdown
 from bygones.render.html.markup import highlight_code
-from bygones.runtime import BACKLOG, bind_socket, limit_malloc_arenas
+from bygones.runtime import (
+    BACKLOG,
+    bind_loopback,
+    bind_socket,
+    limit_malloc_arenas,
+)
 from bygones.usage.prices import Prices
 from bygones.web.app import create_app
 from bygones.web.context import AppState
@@ -120,8 +125,13 @@ class WebServer:
     ) -> None:
         self._config = config
         self._on_link = on_link
-        self._socket = bind_socket(config.host, config.port)
-        port = int(self._socket.getsockname()[1])
+        is_local = is_loopback(config.host)
+        self._sockets = (
+            bind_loopback(config.host, config.port)
+            if is_local
+            else [bind_socket(config.host, config.port)]
+        )
+        port = int(self._sockets[0].getsockname()[1])
         host = f"[{config.host}]" if ":" in config.host else config.host
         self._login_url = f"http://{host}:{port}{LOGIN_PATH}?key="
         login = load_login(config.login_file)
@@ -134,7 +144,6 @@ class WebServer:
             prices=config.prices,
             searches_file=config.searches_file,
         )
-        is_local = is_loopback(config.host)
         name = login.host_name if is_local else ""
         self.browser_origin = f"http://{name or host}:{port}"
         """Where browsers are sent; see `SecurityMiddleware`."""
@@ -164,11 +173,12 @@ class WebServer:
         if self._config.homes:
             self._watcher.start()
         try:
-            self._server.run(sockets=[self._socket])
+            self._server.run(sockets=self._sockets)
         finally:
             if self._config.homes:
                 self._watcher.stop()
-            self._socket.close()
+            for listener in self._sockets:
+                listener.close()
 
     def stop(self) -> None:
         """Stop serving; may be called from any thread."""
