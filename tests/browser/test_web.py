@@ -453,6 +453,33 @@ def test_stopping_the_server_disconnects_live_pages(
         assert "Traceback" not in capfd.readouterr().err
 
 
+def test_lost_live_connection_is_opened_again_when_the_tab_is_used(
+    browser: Browser, server: RunningServer
+) -> None:
+    """Another user's program may listen on the port, and would get the cookie."""
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.add_init_script(
+            """window.sources = [];
+            window.EventSource = class extends EventTarget {
+              isClosed = false;
+              constructor() { super(); window.sources.push(this); }
+              close() { this.isClosed = true; }
+            };"""
+        )
+        page.goto(f"{server.home}/session/{LONG}")
+        page.wait_for_function("sources.length === 1")
+
+        page.evaluate("sources[0].dispatchEvent(new Event('error'))")
+        assert page.evaluate("sources.map((source) => source.isClosed)") == [True]
+        page.keyboard.press("Shift")
+        page.keyboard.press("Shift")
+
+        closed = page.evaluate("sources.map((source) => source.isClosed)")
+        assert closed == [True, False]
+        assert tab.errors == []
+
+
 def test_rest_of_a_long_output_is_loaded_when_expanded(
     browser: Browser, server: RunningServer
 ) -> None:

@@ -186,10 +186,23 @@ document.addEventListener("click", (event) => {
 
 // Live updates: `action` gets the session that has changed, or null if events were missed.
 let source = null;
+const updateActions = [];
 export function onSessionUpdate(action) {
-  if (!source) source = new EventSource("/api/live");
-  source.addEventListener("message", (event) => action(JSON.parse(event.data)));
-  source.addEventListener("missed", () => action(null));
+  updateActions.push(action);
+  if (!source) listenForUpdates();
+}
+function listenForUpdates() {
+  source = new EventSource("/api/live");
+  source.addEventListener("message", (event) => { for (const action of updateActions) action(JSON.parse(event.data)); });
+  source.addEventListener("missed", () => { for (const action of updateActions) action(null); });
+  // After the server has stopped, another user's program may listen on its port and would
+  // get the cookie. So a tab connects again only when it is used.
+  source.addEventListener("error", () => {
+    source.close();
+    const controller = new AbortController();
+    const resume = () => { controller.abort(); listenForUpdates(); };
+    for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, resume, { signal: controller.signal });
+  });
 }
 addEventListener("pagehide", () => source?.close());
 
