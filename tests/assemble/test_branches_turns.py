@@ -174,6 +174,36 @@ def test_branch_ends_with_its_last_message() -> None:
     assert actual.endpoint_ids == ("n",)
 
 
+def test_two_copied_replies_are_recognized_by_an_earlier_prompt_after_them() -> None:
+    records = thread(
+        prompt("one", uuid="p1"),
+        reply("two", uuid="a1", timestamp=moment(3600)),
+        prompt("three", uuid="p2"),
+        reply("four", uuid="a2", timestamp=moment(3600)),
+        prompt("five", uuid="p3", timestamp=moment(3700)),
+        reply("six", uuid="a3", timestamp=moment(3707)),
+    )
+    actual = only([record | {"version": "1.0.44"} for record in records])
+
+    durations = [turn.duration for turn in actual.live_branch.turns]
+    assert durations == [None, None, timedelta(seconds=7)]
+
+
+def test_two_replies_of_one_time_are_not_copied_if_all_after_them_is_later() -> None:
+    records = thread(
+        prompt("one", uuid="p1"),
+        reply("two", uuid="a1", timestamp=moment(60)),
+        reply("three", uuid="a2", timestamp=moment(60)),
+        prompt("four", uuid="p2", timestamp=moment(61)),
+    )
+
+    copied = find_copy_times(
+        nodes([record | {"version": "1.0.44"} for record in records])
+    )
+
+    assert not copied
+
+
 @pytest.mark.parametrize("cut", [0, 4, 5])
 def test_duration_of_a_copied_turn_leaves_out_the_pause(cut: int) -> None:
     """Claude Code 1.0 gave all replies that it copied the time of copying."""

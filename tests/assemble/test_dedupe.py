@@ -8,6 +8,7 @@ from bygones.assemble.dedupe import deduplicate, get_record_id, sort_transcripts
 from bygones.model.base import RecordId
 from tests.assemble.helpers import nodes, transcript
 from tests.build import (
+    Written,
     image,
     moment,
     prompt,
@@ -20,6 +21,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
+from tests.forms import caveat, command
 
 
 @pytest.mark.req("T6")
@@ -186,6 +188,72 @@ def test_equal_records_of_one_file_with_other_parents_are_not_replays() -> None:
 
     assert [n.uuid for n in kept] == ["a", "i", "b", "j"]
     assert hidden == []
+
+
+@pytest.mark.req("T6")
+def test_replay_of_records_of_one_content_and_time_is_recognized() -> None:
+    records = thread(
+        prompt("one", uuid="a"),
+        prompt("stop", uuid="i"),
+        prompt("two", uuid="b"),
+        prompt("stop", uuid="j"),
+    )
+    records = [record | {"timestamp": moment(0)} for record in records]
+    again = [
+        record
+        | {
+            "uuid": f"{record['uuid']}2",
+            "parentUuid": record["parentUuid"] and f"{record['parentUuid']}2",
+        }
+        for record in records
+    ]
+
+    kept, _, _ = deduplicate(nodes([*records, *again]))
+
+    assert [node.uuid for node in kept] == list("aibj")
+
+
+def _commands_below_one_caveat() -> list[Written]:
+    records = thread(
+        caveat(uuid="c"),
+        command("/cost", uuid="k"),
+        prompt("one", uuid="p"),
+        command("/cost", uuid="l", parent="c"),
+        prompt("two", uuid="q"),
+    )
+    return [record | {"timestamp": moment(0)} for record in records]
+
+
+@pytest.mark.req("T6")
+def test_equal_commands_below_one_old_caveat_are_not_replays() -> None:
+    kept, hidden, _ = deduplicate(nodes(_commands_below_one_caveat()))
+
+    assert [node.uuid for node in kept] == list("ckplq")
+    assert hidden == []
+
+
+@pytest.mark.req("T6")
+@pytest.mark.parametrize("keeps_caveat", [True, False])
+def test_replay_of_equal_commands_below_one_old_caveat_is_recognized(
+    *, keeps_caveat: bool
+) -> None:
+    records = _commands_below_one_caveat()
+    caveat_id = "c" if keeps_caveat else "c2"
+    again = [
+        record
+        | {
+            "uuid": f"{record['uuid']}2",
+            "parentUuid": caveat_id
+            if record["parentUuid"] == "c"
+            else record["parentUuid"] and f"{record['parentUuid']}2",
+        }
+        for record in records
+    ]
+
+    kept, hidden, _ = deduplicate(nodes([*records, *again]))
+
+    assert [node.uuid for node in kept] == list("ckplq")
+    assert [item.record_id for item in hidden] == [r["uuid"] for r in again]
 
 
 def test_records_without_ids_follow_the_record_before() -> None:

@@ -29,6 +29,7 @@ from bygones.model.usage import Usage
 from bygones.reader import read_sessions
 from tests import build, strategies
 from tests.build import SESSION, Home, Written, session_id
+from tests.forms import caveat, command, printed
 from tests.properties.trees import (
     LOADER,
     messages,
@@ -59,6 +60,56 @@ def test_order_of_sources_and_records_does_not_matter(
     ]
 
     assert assemble_sessions(shuffled, LOADER) == assemble_sessions(files, LOADER)
+
+
+_COMMANDS = {
+    "cost": (command("/cost"), printed("Little")),
+    "model": (command("/model", "opus"), printed("Set")),
+    "ls": (build.prompt("<bash-input>ls</bash-input>"),),
+    "ls with output": (
+        build.prompt("<bash-input>ls</bash-input>"),
+        build.prompt("<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>"),
+    ),
+    "caveat": (caveat(),),
+}
+
+
+@pytest.mark.req("T2")
+@given(
+    st.lists(st.sampled_from(["prompt", *_COMMANDS]), min_size=3, max_size=9),
+    st.lists(st.booleans(), min_size=9, max_size=9),
+)
+@example(["ls", "prompt", "ls"], [True] * 9)
+@example(["cost", "prompt", "cost"], [True] * 9)
+def test_commands_of_one_time_below_one_old_caveat_are_not_rewinds(
+    steps: list[str], moved: list[bool]
+) -> None:
+    """Resumed files of 1.0.35 to 1.0.57 have such times and parents."""
+    written = [build.prompt("Hello"), build.reply("Hi."), caveat()]
+    old_caveats: set[int] = set()
+    for step, is_moved in zip(steps, moved, strict=False):
+        if step != "prompt" and is_moved:
+            old_caveats.add(len(written))
+        answer = build.reply("Done.", message_id=f"msg_{len(written)}")
+        said = (build.prompt("Go on"), answer)
+        written += said if step == "prompt" else _COMMANDS[step]
+    written += [build.prompt("Last"), build.reply("Bye.")]
+    records = [
+        record
+        | {
+            "uuid": f"r{i}",
+            "parentUuid": "r2" if i in old_caveats else f"r{i - 1}" if i else None,
+            "timestamp": build.moment(0),
+            "version": "1.0.51",
+        }
+        for i, record in enumerate(written)
+    ]
+
+    (session,) = assemble_sessions([transcript(SESSION, records)], LOADER)
+
+    assert len(session.branches) == 1
+    prompts = [m for m in messages(session) if m.is_prompt and m.preview == "Go on"]
+    assert len(prompts) == steps.count("prompt")
 
 
 @pytest.mark.req("T6")

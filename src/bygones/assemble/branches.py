@@ -660,20 +660,31 @@ def measure_turn(
 
 
 _MIN_COPIES = 3
+_MIN_FOLLOWED_COPIES = 2
 
 
 def find_copy_times(nodes: Iterable[RecordNode]) -> frozenset[datetime]:
     """Return the times at which Claude Code 1.0 copied replies into a resumed file.
 
-    It gave all of them the same time: no three replies come within a millisecond.
+    It gave all of them the same time: no three replies come within a millisecond, and no
+    two if a prompt or result that follows one of them is earlier. A single copied reply
+    is not recognized: it looks like one that took long.
     """
     replies: dict[datetime, set[str]] = {}
+    times: dict[RecordId, datetime] = {}
+    followed: set[datetime] = set()
     for node in nodes:
-        if (
-            node.kind == "assistant"
-            and node.message_id is not None
-            and node.timestamp is not None
-            and (node.version or "").startswith("1.")
-        ):
+        if node.timestamp is None or not (node.version or "").startswith("1."):
+            continue
+        if node.kind == "assistant" and node.message_id is not None:
             replies.setdefault(node.timestamp, set()).add(node.message_id)
-    return frozenset(t for t, ids in replies.items() if len(ids) >= _MIN_COPIES)
+            times[get_record_id(node)] = node.timestamp
+        elif node.kind == "user" and node.parent_uuid is not None:
+            time = times.get(node.parent_uuid)
+            if time is not None and node.timestamp < time:
+                followed.add(time)
+    return frozenset(
+        time
+        for time, ids in replies.items()
+        if len(ids) >= (_MIN_FOLLOWED_COPIES if time in followed else _MIN_COPIES)
+    )

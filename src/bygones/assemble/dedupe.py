@@ -62,6 +62,27 @@ def file_id(source_id: SourceId) -> str:
     return f"{name}-{crc32(source_id.encode('utf-8', 'surrogateescape')):08x}"
 
 
+def is_caveat_command(node: RecordNode, parent: RecordNode) -> bool:
+    """Whether a record is a command, also of the shell, or a caveat below a caveat.
+
+    If other records are between the two, it follows those: versions 1.0.35 to 1.0.57
+    made the first caveat the parent of every later command.
+    """
+    is_command = node.kind == "user" and node.origin in _AFTER_CAVEAT_ORIGINS
+    is_harness = parent.kind == "user" and parent.origin is Origin.HARNESS
+    is_caveat = is_harness and parent.is_meta and parent.source_call_id is None
+    return is_command and is_caveat
+
+
+_AFTER_CAVEAT_ORIGINS = {
+    Origin.COMMAND,
+    Origin.COMMAND_OUTPUT,
+    Origin.SHELL,
+    Origin.SHELL_OUTPUT,
+    Origin.HARNESS,
+}
+
+
 def deduplicate(
     nodes: Sequence[RecordNode], excluded: Container[RecordId] = frozenset()
 ) -> tuple[list[RecordNode], list[HiddenRecord], list[Problem]]:
@@ -122,10 +143,21 @@ class _Deduplicator:
         self._alternate_parents: dict[RecordId, RecordId] = {}
         self._index_by_id: dict[RecordId, int] = {}
         self._id_by_content: dict[object, RecordId] = {}
+        self._id_by_place: dict[tuple[object, RecordId | None], RecordId] = {}
+        """By content and parent: several records may have one content and time."""
+        self._actual_parents: dict[RecordId, RecordId | None] = {}
+        self._last_message_id: RecordId | None = None
         self._queue_sources: dict[object, SourceId] = {}
 
     def add(self, node: RecordNode, uuid: RecordId) -> None:
         """Add a node unless it is a copy; of two versions keep the better one."""
+        self._add(node, uuid, self._find_parent(node))
+        if node.is_conversation:
+            self._last_message_id = uuid
+
+    def _add(
+        self, node: RecordNode, uuid: RecordId, actual_parent: RecordId | None
+    ) -> None:
         index = self._index_by_id.get(uuid)
         if index is not None:
             kept, dropped, clash = _choose_copy(self.nodes[index], node)
@@ -138,16 +170,31 @@ class _Deduplicator:
             return
         keys = _content_keys(node) if node.timestamp in self._repeated_times else ()
         if keys and all(key in self._id_by_content for key in keys):
-            original = self._id_by_content[keys[-1]]
-            if self._may_be_copy(node, original):
+            place = keys[-1], actual_parent
+            original = self._id_by_place.get(place, self._id_by_content[keys[-1]])
+            if self._may_be_copy(node, actual_parent, original):
                 self._original_ids[uuid] = original
                 self.hide(node)
                 return
         self._id_by_content.update(dict.fromkeys(keys, uuid))
+        if keys:
+            self._id_by_place[keys[-1], actual_parent] = uuid
+        if actual_parent != node.parent_uuid:
+            self._actual_parents[uuid] = actual_parent
         self._index_by_id[uuid] = len(self.nodes)
         self.nodes.append(node)
 
-    def _may_be_copy(self, node: RecordNode, original_id: RecordId) -> bool:
+    def _find_parent(self, node: RecordNode) -> RecordId | None:
+        """Return a record's parent; of a command below an old caveat the last message."""
+        parent = self._original(node.parent_uuid)
+        index = self._index_by_id.get(parent) if parent is not None else None
+        if index is not None and is_caveat_command(node, self.nodes[index]):
+            return self._original(self._last_message_id)
+        return parent
+
+    def _may_be_copy(
+        self, node: RecordNode, parent: RecordId | None, original_id: RecordId
+    ) -> bool:
         """Whether a record with the content and the time of another is a copy of it.
 
         It is if the API gave the content an id: a replay joins parallel calls in another
@@ -161,8 +208,8 @@ class _Deduplicator:
         original = self.nodes[self._index_by_id[original_id]]
         if original.position.source_id != node.position.source_id:
             return True
-        parent = self._original(node.parent_uuid)
-        if parent in {self._original(original.parent_uuid), original_id}:
+        original_parent = self._actual_parents.get(original_id, original.parent_uuid)
+        if parent in {self._original(original_parent), original_id}:
             return True
         index = self._index_by_id.get(parent) if parent is not None else None
         return index is not None and self.nodes[index].origin is Origin.COMPACTION

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from bygones.assemble.dedupe import TREE_KINDS
+from bygones.assemble.dedupe import TREE_KINDS, is_caveat_command
 from bygones.model.base import Problem, RecordId
 from bygones.model.nodes import CompactionFacts, Origin, RecordNode, TitleFacts
 
@@ -287,26 +287,13 @@ def _detached_commands(tree: RecordTree) -> frozenset[RecordId]:
     for uuid, node in tree.nodes.items():
         parent_id = tree.parents[uuid]
         parent = tree.nodes.get(parent_id) if parent_id is not None else None
-        is_old = parent is not None and parent_id != last and _is_caveat(parent)
-        if is_old and node.kind == "user" and node.origin in _AFTER_CAVEAT_ORIGINS:
+        if parent_id != last and parent is not None and is_caveat_command(node, parent):
             detached.append(uuid)
         last = uuid
     return frozenset(detached)
 
 
 _PROMPT_ORIGINS = {Origin.PERSON, Origin.COMMAND, Origin.CALLER}
-_AFTER_CAVEAT_ORIGINS = {
-    Origin.COMMAND,
-    Origin.COMMAND_OUTPUT,
-    Origin.SHELL,
-    Origin.SHELL_OUTPUT,
-    Origin.HARNESS,
-}
-
-
-def _is_caveat(node: RecordNode) -> bool:
-    is_harness = node.kind == "user" and node.origin is Origin.HARNESS
-    return is_harness and node.is_meta and node.source_call_id is None
 
 
 class _RootFinder:
