@@ -193,6 +193,7 @@ def test_other_people_cannot_be_read(hub: TestHub, token: str) -> None:
         RemoteCall(VERSION, "session_number", msgspec.Raw(b"\x91\x01")),
         RemoteCall(VERSION, "session_number", msgspec.Raw(b"\x90")),
         RemoteCall("0.0.1", "session_ids", msgspec.Raw(b"\x90")),
+        RemoteCall(VERSION, "session_ids", msgspec.Raw(b"\x91" * 60_000 + b"\xc0")),
         RemoteCall(
             VERSION,
             "sum_tool_context",

@@ -276,3 +276,11 @@ def test_file_and_person_are_limited(name: str, tmp_path: Path) -> None:
     assert hub.send(make_request(*pieces[:2])).sources[0].stored_bytes == 2 * len(RAW)
     with pytest.raises(UploadTooLarge, match="more than"):
         hub.send(make_request(*pieces))
+
+
+def test_deeply_nested_unknown_field_is_rejected() -> None:
+    fields = msgspec.msgpack.decode(encode_message(make_request(PIECE)))
+    nested = msgspec.Raw(b"\x91" * 200_000 + b"\xc0")
+
+    with pytest.raises(UploadRejected):
+        parse_request(msgspec.msgpack.encode(fields | {"unknown": nested}))

@@ -23,7 +23,7 @@ from bygones.config import restore_slashes
 from bygones.credentials import find_hub_token
 from bygones.errors import HubRejected, HubTokenMissing, RemoteCallRejected
 from bygones.ingest.index_batch import decode_lines
-from bygones.model.base import Problem, RecordId, SessionId
+from bygones.model.base import DECODE_ERRORS, Problem, RecordId, SessionId
 from bygones.model.nodes import RecordNode
 from bygones.model.query import Exclusion, FieldTerm, FieldValue, Query, Term
 from bygones.model.summary import (
@@ -356,7 +356,7 @@ def answer_call(
         call = msgspec.msgpack.decode(body, type=RemoteCall)
         method = _METHODS[call.method]
         arguments = msgspec.msgpack.decode(call.arguments, type=method.arguments)
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
+    except (*DECODE_ERRORS, KeyError) as error:
         raise RemoteCallRejected(str(error)) from None
     if call.version != VERSION:
         raise RemoteCallRejected(
@@ -374,7 +374,7 @@ def describe_call(body: bytes) -> tuple[str, object]:
     try:
         call = msgspec.msgpack.decode(body, type=RemoteCall)
         return call.method[:40], msgspec.msgpack.decode(call.arguments)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return "", None
 
 
@@ -399,7 +399,7 @@ class _HubMethods:
                 body, max_output_size=_MAX_RESULT_BYTES
             )
             return msgspec.msgpack.decode(encoded, type=_METHODS[method].result)
-        except (msgspec.MsgspecError, UnicodeDecodeError, zstandard.ZstdError) as error:
+        except (*DECODE_ERRORS, zstandard.ZstdError) as error:
             reason = "its response cannot be decoded; use the same version as the hub"
             raise HubRejected(self._connection.address, reason) from error
 

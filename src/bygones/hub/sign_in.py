@@ -21,6 +21,7 @@ from bygones.hub.oidc import (
     STATE_SECONDS,
     OidcClient,
 )
+from bygones.model.base import DECODE_ERRORS
 from bygones.web.security import error_response, is_loopback
 
 SIGN_IN_PATHS = frozenset({START_PATH, CALLBACK_PATH, DEVICE_PATH, DEVICE_TOKEN_PATH})
@@ -109,7 +110,7 @@ class SignInRoutes:
             answer = await anyio.to_thread.run_sync(
                 client.finish_device, asked.device_code
             )
-        except msgspec.MsgspecError:
+        except DECODE_ERRORS:
             return error_response(400, "A device_code is required.")
         except SignInFailed as error:
             return error_response(403, str(error))

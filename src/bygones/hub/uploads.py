@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import msgspec
 import zstandard
 from msgspec import Struct
 
 from bygones.errors import UploadRejected, UploadTooLarge
-from bygones.model.base import AgentId, ProjectKey, SessionId
+from bygones.model.base import DECODE_ERRORS, AgentId, ProjectKey, SessionId
 from bygones.store.compression import decompress, sha256_digest
 from bygones.team.access import AccessToken
 from bygones.team.blobs import ExternalBlobStore
@@ -56,7 +55,7 @@ def parse_request(body: bytes) -> UploadRequest:
     """
     try:
         request = decode_request(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise UploadRejected(f"it cannot be decoded: {error}") from None
     if request.version > PROTOCOL_VERSION:
         raise UploadRejected("the client is newer than the hub: upgrade the hub")
