@@ -209,8 +209,8 @@ def test_without_an_archive_the_hint_says_how_to_make_one(
 ) -> None:
     monkeypatch.setenv("BYGONES_ARCHIVE", str(home_dir / "elsewhere"))
 
-    for command in ("projects", "verify", "rebuild"):
-        assert main([command]) == ExitCode.NO_ARCHIVE
+    for command in ("projects --no-ingest", "verify", "rebuild"):
+        assert main(command.split()) == ExitCode.NO_ARCHIVE
         assert "hint: run `bygones ingest`" in capsys.readouterr().err
     assert not (home_dir / "elsewhere").exists()
 

@@ -202,7 +202,15 @@ def test_an_index_of_another_version_is_rebuilt(
 
 
 @pytest.mark.usefixtures("sample_home")
-@pytest.mark.parametrize("words", [["list"], ["usage"], ["search", "count"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["list"], ["usage"], ["search", "count"], ["show", "last"], ["projects"]),
+        *(["prompts"], ["tree"], ["sql", "select 1"]),
+        ["export", "--to", "-", "last"],
+    ],
+    ids=lambda words: words[0],
+)
 def test_first_command_in_a_pipe_creates_the_archive(
     words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -106,7 +106,9 @@ def test_busy_port_is_reported(
 def test_missing_archive_is_reported(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", "--archive", str(home_dir / "none")]) == ExitCode.NO_ARCHIVE
+    words = ["serve", "--no-ingest", "--archive", str(home_dir / "none")]
+
+    assert main(words) == ExitCode.NO_ARCHIVE
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -116,7 +118,13 @@ def test_named_home_is_not_reported_as_missing(
 ) -> None:
     home, archive = Home(home_dir / "elsewhere").path, home_dir / "none"
     home.mkdir(parents=True, exist_ok=True)
-    words = ["serve", *form.format(home).split(" "), "--archive", str(archive)]
+    words = [
+        "serve",
+        "--no-ingest",
+        *form.format(home).split(" "),
+        "--archive",
+        str(archive),
+    ]
 
     assert main(words) == ExitCode.NO_ARCHIVE
 

@@ -62,16 +62,15 @@ def load_session_costs(
     return archive.costs(sessions, prices) if prices is not None else {}
 
 
-def open_current(options: CommonOptions, *, creates_unseen: bool = False) -> Archive:
+def open_current(options: CommonOptions) -> Archive:
     """Open the archive after importing what is new.
 
     If another process is writing, or a home does not exist, the archive is used
-    unchanged. If there is no archive, it is
-    created if stderr is a terminal, so that the user sees it, or if `creates_unseen`.
+    unchanged. If there is no archive, it is created.
     """
     folder = options.folder
     if not Archive.exists(folder):
-        return _create(options, folder, creates_unseen=creates_unseen)
+        return _create(options, folder)
     archive = Archive.open(folder)
     homes = _find_homes_to_import(options)
     if homes.note:
@@ -97,9 +96,7 @@ class OpenedArchive(NamedTuple):
     """Why nothing can be imported."""
 
 
-def open_before_import(
-    options: CommonOptions, *, creates_unseen: bool = False
-) -> OpenedArchive:
+def open_before_import(options: CommonOptions) -> OpenedArchive:
     """Open the archive without importing, unless it has nothing to list yet."""
     folder = options.folder
     if Archive.exists(folder):
@@ -108,7 +105,7 @@ def open_before_import(
         if archive.has_index and next(archive.sessions(), None) is not None:
             return OpenedArchive(archive, homes.paths, homes.note)
         archive.close()
-    return OpenedArchive(open_current(options, creates_unseen=creates_unseen))
+    return OpenedArchive(open_current(options))
 
 
 class _HomesToImport(NamedTuple):
@@ -182,7 +179,7 @@ def _ingest(folder: Path, homes: tuple[Path, ...]) -> IngestReport:
         return Archive.ingest(folder, homes, progress=bar, lock_timeout=0)
 
 
-def _create(options: CommonOptions, folder: Path, *, creates_unseen: bool) -> Archive:
+def _create(options: CommonOptions, folder: Path) -> Archive:
     """Create the archive, with progress on stderr."""
     if options.is_ingest_disabled:
         raise ArchiveNotFound(folder)
@@ -190,8 +187,6 @@ def _create(options: CommonOptions, folder: Path, *, creates_unseen: bool) -> Ar
         homes = find_homes(options.homes)
     except NoTranscriptsFound as error:
         raise NoArchiveAndNoHome(folder) from error
-    if not creates_unseen and not sys.stderr.isatty():
-        raise ArchiveNotFound(folder)
     places = ", ".join(sanitize_name(display_path(home)) for home in homes)
     target = sanitize_name(display_path(folder))
     if not options.quiet:

@@ -201,7 +201,7 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
     is_page = limit is None and console.is_terminal and not (as_json or as_tabs)
     if is_page:
         limit = TERMINAL_LIMIT
-    with open_current(options, creates_unseen=True) as archive:
+    with open_current(options) as archive:
         found = _select(
             archive,
             unescape_words(query),

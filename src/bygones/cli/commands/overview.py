@@ -52,10 +52,11 @@ def show_overview(  # noqa: PLR0913 (the shared options)
     console = Console.for_stdout(color, iso=iso)
     is_picker = wants_picker(None, pick_query, as_json=as_json)
     try:
-        if is_picker:
-            opened = open_before_import(options, creates_unseen=True)
-        else:
-            opened = OpenedArchive(open_current(options, creates_unseen=True))
+        opened = (
+            open_before_import(options)
+            if is_picker
+            else OpenedArchive(open_current(options))
+        )
     except NoArchiveAndNoHome:
         if not console.is_terminal:
             raise

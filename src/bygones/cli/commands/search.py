@@ -282,7 +282,7 @@ def search(  # noqa: PLR0913 (one parameter per option)
     text = join_query_words(unescape_words(words))
     query = parse_query(text, now=now, zone=now.astimezone().tzinfo or UTC)
     offset = (page - 1) * limit
-    with open_current(options, creates_unseen=True) as archived:
+    with open_current(options) as archived:
         found = archived.search(
             query, limit=limit, offset=offset, hits_per_session=hits, sort=sort
         )

@@ -124,7 +124,7 @@ def _check_folder(folder: Path, *, is_dry_run: bool) -> None:
 def _prepare_archive(options: CommonOptions) -> None:
     """Import what is new, or create an archive that receives everything."""
     try:
-        open_current(options, creates_unseen=True).close()
+        open_current(options).close()
     except ArchiveNotFound:
         Archive.ingest(options.folder, [])
 

@@ -506,7 +506,7 @@ def _block_lines(
 ) -> Iterator[str]:
     from bygones.cli.open_archive import load_user_prices
 
-    with open_current(options, creates_unseen=True) as archive:
+    with open_current(options) as archive:
         prices = load_user_prices()
         report = archive.usage(
             Grouping.BLOCK, timezone=zone, now=console.now, prices=prices
@@ -621,7 +621,7 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     wanted = build_query(
         unescape_words(query), since=since, until=until, now=now, zone=place
     )
-    with open_current(options, creates_unseen=True) as archive:
+    with open_current(options) as archive:
         report: UsageReport | ContextReport
         if context is not None:
             report = archive.context(resolve_session_id(archive, context))
