@@ -371,6 +371,15 @@ def test_body_longer_than_announced_is_cut_off(page: WebClient) -> None:
     assert answer.status in {405, 413}
 
 
+def test_connection_ends_if_the_announced_body_is_too_long(page: WebClient) -> None:
+    size = str(RequestLimits.max_body_bytes + 1)
+    headers = page.default_headers | {"content-length": size}
+
+    answer = page.ask("POST", "/about", headers)
+
+    assert (answer.status, answer.headers["connection"]) == (413, "close")
+
+
 def test_chunked_body_that_is_too_long_gets_413() -> None:
     async def read_all(scope: Scope, receive: Receive, send: Send) -> None:
         await Request(scope, receive).body()

@@ -190,7 +190,9 @@ class SecurityMiddleware:
         if not self._is_trusted_origin(scope["method"], headers, hosts[0]):
             return error_response(403, "Requests from other sites are not allowed.")
         if _content_length(headers) > self._max_body_bytes(scope):
-            return error_response(413, "The request is too large.")
+            # Otherwise the server would go on to read the body.
+            close = {"Connection": "close"}
+            return error_response(413, "The request is too large.", close)
         active_requests = self._active_requests[self._person(scope, headers)]
         if active_requests >= RequestLimits.max_concurrent_requests:
             return error_response(503, "Too many requests.", {"Retry-After": "1"})
