@@ -280,3 +280,51 @@ def test_slow_uploads_of_one_person_do_not_delay_others(hub: TestHub) -> None:
     finally:
         for one in slow:
             one.close()
+
+
+def slow_request(hub: TestHub, path: str, headers: str) -> socket.socket:
+    """Send a request of which the rest of the body does not arrive."""
+    one = socket.create_connection(("127.0.0.1", hub.server.port))
+    host = f"127.0.0.1:{hub.server.port}"
+    head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n{headers}"
+    one.sendall(f"{head}\r\n\r\nx".encode())
+    return one
+
+
+def test_slow_uploads_of_many_people_do_not_block_others(
+    hub: TestHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RequestLimits, "max_stall_seconds", 600)
+    people = [hub.token(f"slow-{number}")[0] for number in range(6)]
+    slow = [
+        slow_request(hub, "/push", f"Authorization: Bearer {secret}")
+        for secret in people
+    ]
+    try:
+        time.sleep(0.3)  # until they wait for the rest
+
+        answer = hub.ask("POST", "/push", bearer(hub.token("ben")[0]), b"x")
+
+        assert answer.status == 400
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_slow_sign_ins_do_not_block_health_checks(
+    hub: TestHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RequestLimits, "max_anonymous_stall_seconds", 600)
+    monkeypatch.setattr(RequestLimits, "max_concurrent_requests", 2)
+    own = "Sec-Fetch-Site: same-origin\r\nOrigin: null"
+    slow = [slow_request(hub, "/enter", own) for _ in range(3)]
+    try:
+        slow[2].settimeout(60)
+
+        assert slow[2].recv(12) == b"HTTP/1.1 503"
+        assert hub.ask("GET", "/health").status == 200
+        assert hub.ask("GET", "/enter").status == 200
+        assert hub.ask("GET", "/ready").status != 503
+    finally:
+        for one in slow:
+            one.close()

@@ -452,6 +452,36 @@ def test_body_that_stops_arriving_gets_408(monkeypatch: pytest.MonkeyPatch) -> N
     assert sent[0]["status"] == 408
 
 
+def test_body_that_arrives_too_slowly_gets_408(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that send byte after byte must not use up the concurrent requests."""
+    monkeypatch.setattr(RequestLimits, "max_stall_seconds", 0.5)
+    keys = LoginKeys(1)
+    headers = {
+        "host": "127.0.0.1:1",
+        "cookie": f"{keys.cookie_name}={keys.cookie_key}",
+        "origin": "http://127.0.0.1:1",
+    }
+    sent: list[Message] = []
+
+    async def read_all(scope: Scope, receive: Receive, send: Send) -> None:
+        await Request(scope, receive).body()
+        await Response("read")(scope, receive, send)
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.05)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    middleware = SecurityMiddleware(read_all, keys, host="127.0.0.1", port=1)
+    scope = make_scope("POST", "/", headers)
+
+    asyncio.run(asyncio.wait_for(middleware(scope, receive, send), 10))
+
+    assert sent[0]["status"] == 408
+
+
 def test_other_sites_may_link_here(page: WebClient) -> None:
     headers = page.default_headers | {
         "sec-fetch-site": "cross-site",

@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from functools import partial
 from math import ceil
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from threading import Lock, Semaphore
 from typing import Any
 from urllib.parse import parse_qs
@@ -218,6 +219,8 @@ _ROUTE_NAMES = {
 
 class HubSecurityMiddleware(SecurityMiddleware):
     """Admits requests with a valid token, in a header or a cookie."""
+
+    _unlimited_paths = frozenset({HEALTH_PATH, READY_PATH})
 
     def __init__(  # noqa: PLR0913 (most by name)
         self,
@@ -534,6 +537,8 @@ def _now() -> datetime:
 
 _MAX_CONCURRENT_UPLOADS = 4
 """Uploads that are handled concurrently; each may decompress to many megabytes."""
+_MAX_SPOOLED_BYTES = 256 * 1024
+"""Of an upload that is in memory while it arrives; longer ones are in a file."""
 _LOGIN_PAGE = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>Bygones</title>"
     "<meta name=viewport content='width=device-width'>"
@@ -695,7 +700,7 @@ class _HubRoutes:
         self._person_slots: defaultdict[str, asyncio.Semaphore] = defaultdict(
             partial(asyncio.Semaphore, 1)
         )
-        """One upload of a person at a time, or a slow sender could use all slots."""
+        """One upload of a person at a time, or one person could use all slots."""
 
     def routes(self) -> list[Route]:
         routes: tuple[tuple[str, str, _Endpoint], ...] = (
@@ -712,18 +717,27 @@ class _HubRoutes:
 
     async def _push(self, request: Request) -> Response:
         token = request_token(request.scope)
-        async with self._person_slots[token.person], self.upload_slots:
-            body = await request.body()
 
-            def handle() -> UploadResponse:
-                upload = parse_request(body)
-                response = self._uploads.handle(token, upload)
-                if any(chunk.length for chunk in upload.chunks):
-                    sender = f"{token.person} {upload.machine}"
-                    self._worker.notify(sender, has_more=upload.has_more)
-                return response
+        def handle(body: SpooledTemporaryFile[bytes]) -> UploadResponse:
+            body.seek(0)
+            upload = parse_request(body.read())
+            response = self._uploads.handle(token, upload)
+            if any(chunk.length for chunk in upload.chunks):
+                sender = f"{token.person} {upload.machine}"
+                self._worker.notify(sender, has_more=upload.has_more)
+            return response
 
-            return await _respond(handle)
+        async with self._person_slots[token.person]:
+            with SpooledTemporaryFile(_MAX_SPOOLED_BYTES) as body:
+                # A slow sender needs neither much memory nor one of the slots here.
+                try:
+                    async for part in request.stream():
+                        body.write(part)
+                except OSError as error:
+                    reason = f"the temporary folder: {error.strerror}"
+                    return error_response(503, reason, {"Retry-After": "2"})
+                async with self.upload_slots:
+                    return await _respond(partial(handle, body))
 
     async def _progress(self, request: Request) -> Response:
         machine = request.query_params.get("machine", "")

@@ -54,13 +54,18 @@ class RequestLimits:
     max_url_bytes = 8 * 1024
     """Path and query."""
     max_concurrent_requests = 400
-    """Of a person; of all that are not signed in together."""
+    """Of a person; of all that are not signed in together. Those with a body are counted
+    separately: clients decide how long they take."""
     max_connections = 500
     """When there are more, idle connections are closed."""
     max_idle_seconds = 20.0
     """Until the first request of a connection is complete."""
     max_stall_seconds = 30.0
     """Until the next part of a body has arrived."""
+    max_anonymous_stall_seconds = 10.0
+    """The same for clients that are not signed in."""
+    min_body_bytes_per_second = 1000
+    """On average, after the time that a part may take."""
 
 
 class LoginKeys:
@@ -122,6 +127,9 @@ class SecurityMiddleware:
     random name below `localhost` that other local servers do not know.
     """
 
+    _unlimited_paths: frozenset[str] = frozenset()
+    """Paths that are served however many requests there are."""
+
     def __init__(
         self,
         app: ASGIApp,
@@ -139,8 +147,9 @@ class SecurityMiddleware:
         if self._browser_host:
             self._allowed_hosts |= {self._browser_host}
         self._is_wildcard_bind = host in _WILDCARD_HOSTS
-        self._active_requests: Counter[str] = Counter()
-        """By person: one person cannot use up the requests of others."""
+        self._active_requests: Counter[tuple[str, bool]] = Counter()
+        """By person, and whether they have a body: one person cannot use up the requests
+        of others."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -153,16 +162,30 @@ class SecurityMiddleware:
             if rejection is not None:
                 await rejection(scope, receive, _with_security_headers(send))
                 return
-            person = self._person(scope, Headers(scope=scope))
-            self._active_requests[person] += 1
+            group = self._request_group(scope, Headers(scope=scope))
+            self._active_requests[group] += 1
             try:
                 await self._serve_limited(scope, receive, _with_security_headers(send))
             finally:
-                self._active_requests -= Counter((person,))
+                self._active_requests -= Counter((group,))
+
+    def _request_group(self, scope: Scope, headers: Headers) -> tuple[str, bool]:
+        """Return the requests with which a request shares the limit."""
+        has_body = "transfer-encoding" in headers or _content_length(headers) > 0
+        return self._person(scope, headers), has_body
 
     async def _serve_limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; if its body turns out to be too long, respond with 413."""
-        limited = _LimitedBody(receive, send, self._max_body_bytes(scope))
+        limited = _LimitedBody(
+            receive,
+            send,
+            max_bytes=self._max_body_bytes(scope),
+            max_stall_seconds=(
+                RequestLimits.max_stall_seconds
+                if self._person(scope, Headers(scope=scope))
+                else RequestLimits.max_anonymous_stall_seconds
+            ),
+        )
         try:
             await self._app(scope, limited.receive, limited.send)
         except Exception:
@@ -193,8 +216,11 @@ class SecurityMiddleware:
             # Otherwise the server would go on to read the body.
             close = {"Connection": "close"}
             return error_response(413, "The request is too large.", close)
-        active_requests = self._active_requests[self._person(scope, headers)]
-        if active_requests >= RequestLimits.max_concurrent_requests:
+        active_requests = self._active_requests[self._request_group(scope, headers)]
+        if (
+            active_requests >= RequestLimits.max_concurrent_requests
+            and scope["path"] not in self._unlimited_paths
+        ):
             return error_response(503, "Too many requests.", {"Retry-After": "1"})
         return self._check_access(scope, headers)
 
@@ -368,15 +394,25 @@ def _add_headers(headers: MutableHeaders, extra: Iterable[tuple[str, str]]) -> N
 
 
 class _LimitedBody:
-    """Ends a request whose body is longer than allowed, or stops arriving.
+    """Ends a request whose body is longer than allowed, stops arriving or is too slow.
 
     Otherwise a few clients that send nothing could use up the concurrent requests.
     """
 
-    def __init__(self, receive: Receive, send: Send, max_bytes: int) -> None:
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        *,
+        max_bytes: int,
+        max_stall_seconds: float,
+    ) -> None:
         self._receive = receive
         self._send = send
         self._rest = max_bytes
+        self._max_stall_seconds = max_stall_seconds
+        self._deadline: float | None = None
+        """When a client that sends as slowly as allowed would have sent the next part."""
         self.is_exceeded = False
         self.is_stalled = False
         self.is_started = False
@@ -385,14 +421,21 @@ class _LimitedBody:
     async def receive(self) -> Message:
         if self._is_complete:
             return await self._receive()
-        with anyio.move_on_after(RequestLimits.max_stall_seconds) as waiting:
+        now = anyio.current_time()
+        # An application may wait before it reads a body, which is not the client's delay.
+        self._deadline = self._deadline or now + self._max_stall_seconds
+        with anyio.move_on_after(
+            min(self._max_stall_seconds, self._deadline - now)
+        ) as waiting:
             message = await self._receive()
         if waiting.cancelled_caught:
             self.is_exceeded = self.is_stalled = True
             return {"type": "http.disconnect"}
         self._is_complete = not message.get("more_body", False)
         if message["type"] == "http.request":
-            self._rest -= len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            self._rest -= size
+            self._deadline += size / RequestLimits.min_body_bytes_per_second
             if self._rest < 0:
                 self.is_exceeded = True
                 return {"type": "http.disconnect"}
