@@ -241,6 +241,24 @@ def test_session_with_many_queue_operations_or_late_results_is_divided(
     assert median(sizes) < 100
 
 
+def test_text_that_was_queued_long_ago_does_not_make_an_append_expensive(
+    outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 64)
+    monkeypatch.setattr(derive, "CUT_MARGIN", 16)
+    before = ("combine", *("prompt", "answer", "call") * 60)
+    lines = write_steps(*before, *("deliver", "prompt", "answer") * 8)
+    with temporary_sandbox() as sandbox:
+        append(sandbox, lines[: len(write_steps(*before))])
+        outcomes.clear()
+        for line in lines[len(write_steps(*before)) :]:
+            append(sandbox, [line])
+
+        assert differences(sandbox, monkeypatch) == []
+    assert outcomes["derived again"] == 0
+    assert outcomes["grown"]
+
+
 @pytest.mark.full
 def test_session_with_many_rewinds_has_the_rows_of_the_whole(
     outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch
