@@ -118,8 +118,10 @@ class Load:
             text=True,
             # Error pages include the traceback.
             env=os.environ | {"BYGONES_DEBUG": "1"},
-            # Writers start processes of their own, which are paused together with them.
-            start_new_session=writes,
+            # Writers are paused by their process group. They stay in this session, as Linux
+            # divides the processor evenly among sessions: in a session of its own, each
+            # writer would get as much of it as all readers together.
+            process_group=0 if writes else None,
         )
         if writes:
             self._writers.add(child)

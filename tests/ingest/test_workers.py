@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -54,6 +55,18 @@ def test_worker_returns_the_same_result(single_worker: Worker) -> None:
         assert single_worker.call(INDEX_TASK, block) == index_block(block)
     assert isinstance(single_worker._child, Popen)
     assert not single_worker._is_unavailable
+
+
+@pytest.mark.skipif(not hasattr(os, "getsid"), reason="there are no sessions there")
+def test_worker_ignores_ctrl_c_and_shares_the_processor_of_this_session(
+    single_worker: Worker,
+) -> None:
+    single_worker.call(INDEX_TASK, make_block("one"))
+
+    child = single_worker._child
+    assert child is not None
+    assert os.getpgid(child.pid) != os.getpgid(0)
+    assert os.getsid(child.pid) == os.getsid(0)
 
 
 def test_dead_worker_is_replaced_by_a_local_call(single_worker: Worker) -> None:
