@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bygones.cli.commands.hub import serve
-from bygones.hub.server import HEALTH_PATH, READY_PATH
+from bygones.hub.middleware import HEALTH_PATH, READY_PATH
 
 yaml = pytest.importorskip("yaml")
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"

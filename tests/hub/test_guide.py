@@ -16,7 +16,7 @@ import pytest
 
 from bygones.cli.commands.hub import hub
 from bygones.cli.commands.hub_options import RAW_VARIABLE, STORE_VARIABLE
-from bygones.hub.server import HEALTH_PATH
+from bygones.hub.middleware import HEALTH_PATH
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "team.md"
 UNIT = "bygones-hub.service"

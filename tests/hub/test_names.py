@@ -11,14 +11,9 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
+from bygones.hub.middleware import HEALTH_PATH, LOGIN_CSS_PATH, READY_PATH
 from bygones.hub.monitoring import Metrics
-from bygones.hub.server import (
-    HEALTH_PATH,
-    LOGIN_CSS_PATH,
-    READY_PATH,
-    HubStatus,
-    _HubRoutes,
-)
+from bygones.hub.routes import HubStatus, _HubRoutes
 from bygones.hub.uploads import UploadHandler
 from bygones.mcp.http import PATH
 from bygones.team.access import TokenStore

@@ -7,9 +7,9 @@ from unittest.mock import Mock
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from bygones.hub.login_form import set_token_cookie
 from bygones.hub.monitoring import AccessLog
 from bygones.hub.oidc import DEVICE_TOKEN_PATH, OidcClient
-from bygones.hub.server import set_token_cookie
 from bygones.hub.sign_in import SignInRoutes
 
 
