@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from random import Random
 from time import process_time
@@ -90,6 +91,36 @@ def test_every_match_of_a_rule_passes_the_prefilter(
     text = drawn.draw(st.from_regex(rule.pattern))
 
     assert_prefilter_misses_nothing(drawn.draw(_around).format(text))
+
+
+@pytest.mark.parametrize("number", NEAR_RULES, ids=lambda number: RULES[number].id)
+@settings(max_examples=settings().max_examples * 5)
+@given(drawn=st.data())
+def test_value_after_its_context_passes_the_prefilter(
+    number: int, drawn: st.DataObject
+) -> None:
+    rule = RULES[number]
+    context = drawn.draw(st.from_regex(re.compile(rule.near, re.ASCII)))
+    value = drawn.draw(st.from_regex(rule.pattern))
+
+    assert_prefilter_misses_nothing(drawn.draw(_around).format(context + value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x85-U'000123G0%00000000",
+        "a -U'qX7zK2mW9pL4",
+        "a\v-pqX7zK2mW9pL4",
+        "a\f-pqX7zK2mW9pL4",
+        "run -pa1bzkq-Xw",
+        "run -p_qX7zK2mW9",
+        "kind: Secret\ndata:\n  name: unmixedvalue",
+        "insert\vinto t (password)\vvalues ('qX7z-K2mW9')",
+    ],
+)
+def test_odd_spelling_of_a_context_passes_the_prefilter(text: str) -> None:
+    assert_prefilter_misses_nothing(text)
 
 
 @given(

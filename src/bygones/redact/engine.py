@@ -493,7 +493,11 @@ def _base64_start(text: str, start: int, end: int) -> int:
 
 @cache
 def _context_patterns(near: str, not_after: str) -> tuple[re.Pattern[str], ...]:
-    return re.compile(near), re.compile(f"(?:{not_after or '(?!)'})$")
+    # In the rules, \s and \w have the same meaning for re as for RE2: ASCII only.
+    return tuple(
+        re.compile(pattern, re.ASCII)
+        for pattern in (near, f"(?:{not_after or '(?!)'})$")
+    )
 
 
 def _to_character_offsets(spans: dict[int, int], encoded: bytes) -> dict[int, int]:
