@@ -69,28 +69,32 @@ def test_encoded_chunks_are_the_joined_texts(size: int) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 @pytest.mark.parametrize(
-    ("umask", "private", "mode"),
+    ("umask", "private", "modes"),
     [
-        (0o000, False, 0o664),
-        (0o022, False, 0o644),
-        (0o077, False, 0o600),
-        (0o000, True, 0o600),
+        (0o000, False, (0o664, 0o775)),
+        (0o022, False, (0o644, 0o755)),
+        (0o077, False, (0o600, 0o700)),
+        (0o000, True, (0o600, 0o700)),
     ],
 )
-def test_mode_respects_the_umask_and_is_never_world_writable(
-    umask: int, private: bool, mode: int, tmp_path: Path
+def test_modes_respect_the_umask_and_are_never_world_writable(
+    umask: int, private: bool, modes: tuple[int, int], tmp_path: Path
 ) -> None:
-    path = tmp_path / "page"
+    path = tmp_path / "site" / "sessions" / "page"
+    other = tmp_path / "page"
     leftover = tmp_path / ".page.exporting"
     leftover.touch()
     leftover.chmod(0o666)
     before = os.umask(umask)
     try:
         write_atomic(path, [b"x"], private=private)
+        write_atomic(other, [b"x"], private=private)
     finally:
         os.umask(before)
 
-    assert stat.S_IMODE(path.stat().st_mode) == mode
+    files = {stat.S_IMODE(one.stat().st_mode) for one in (path, other)}
+    folders = {stat.S_IMODE(one.stat().st_mode) for one in path.parents[:2]}
+    assert (files, folders) == ({modes[0]}, {modes[1]})
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")

@@ -82,6 +82,20 @@ def test_examples_of_every_rule_pass_the_prefilter(kind: str) -> None:
                 assert PREFILTER.scan(line) & _SECRETS, line
 
 
+@pytest.mark.parametrize("kind", sorted(EXAMPLES))
+def test_examples_with_other_whitespace_and_quotes_pass_the_prefilter(
+    kind: str,
+) -> None:
+    random = Random(kind)  # noqa: S311 (not used for security)
+    for make in EXAMPLES[kind]:
+        text = make(random)
+        for char in "\t\n\f\r\v\x85\u00a0":
+            for old in (r"\s", " ", "\n"):
+                assert_prefilter_misses_nothing(re.sub(old, char, text))
+        for quote in "\"'`":
+            assert_prefilter_misses_nothing(re.sub("[\"']", quote, text))
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 @settings(max_examples=settings().max_examples // 5)
 @given(drawn=st.data())
@@ -116,6 +130,7 @@ def test_value_after_its_context_passes_the_prefilter(
         "run -pa1bzkq-Xw",
         "run -p_qX7zK2mW9",
         "kind: Secret\ndata:\n  name: unmixedvalue",
+        f"secret key\tRW{'0' * 31}={'0' * 27}1",
         "insert\vinto t (password)\vvalues ('qX7z-K2mW9')",
     ],
 )

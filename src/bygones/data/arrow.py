@@ -84,7 +84,7 @@ def write_parquet(
 ) -> ParquetFiles:
     """Write each view to a file, or to a folder with a file per month if it is large."""
     require_pyarrow()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(0o700 if is_private else 0o775, parents=True, exist_ok=True)
     sizes = {view.name: _count_rows(service, view) for view in VIEWS}
     if progress is not None:
         progress.begin("rows", sum(sizes.values()))

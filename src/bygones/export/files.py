@@ -22,6 +22,8 @@ from bygones.sources.lines import iter_raw_lines
 
 _PRIVATE_MODE = 0o600
 _SHARED_MODE = 0o664
+_PRIVATE_FOLDER_MODE = 0o700
+_SHARED_FOLDER_MODE = 0o775
 """Before the umask is applied; nothing is writable for everyone."""
 _CHUNK_CHARS = 128 * 1024
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}\Z")
@@ -36,7 +38,7 @@ def write_atomic(path: Path, chunks: Iterable[bytes], *, private: bool = False) 
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as file:
             return sum(file.write(chunk) for chunk in chunks)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    create_folder(path.parent, private=private)
     temporary = path.with_name(f".{path.name}.exporting")
     # A file that was left there, or a link, would keep its mode or lead elsewhere.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -52,6 +54,14 @@ def write_atomic(path: Path, chunks: Iterable[bytes], *, private: bool = False) 
             error.filename = os.fspath(path)
         raise
     return size
+
+
+def create_folder(path: Path, *, private: bool = False) -> None:
+    """Create a folder and those above it that are missing."""
+    mode = _PRIVATE_FOLDER_MODE if private else _SHARED_FOLDER_MODE
+    missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
+    for folder in reversed(missing):
+        folder.mkdir(mode, exist_ok=True)
 
 
 def write_if_changed(path: Path, content: bytes, *, private: bool = False) -> bool:
