@@ -112,6 +112,8 @@ _DISTANCE = 60
 """How far before a value the word is that makes it a secret."""
 _LABEL_SUFFIX = re.compile(r"(?i)[-_](?:secret|key|token|password)$")
 """The end of made-up values such as ``my-api-key``."""
+_ALGORITHM = re.compile(r"(?i)(?:sha|md|base|utf|aes|rsa|scram)-?\d{1,4}[a-z-]*")
+"""The name of an encoding or a hash, which prose also mentions."""
 _ATTRIBUTE_ACCESS = re.compile(
     r"[A-Za-z_]{1,30}(?:(?:\.|::|->)[A-Za-z_]\w{0,30})+[,;)]*$"
 )
@@ -175,6 +177,7 @@ def is_mixed_value(value: str) -> bool:
         _PATH_LIKE.match(value)
         or _ATTRIBUTE_ACCESS.match(value)
         or _LABEL_SUFFIX.search(value)
+        or _ALGORITHM.fullmatch(value)
     ):
         return False
     longest = max(value.split(), key=len, default="").rstrip(",.;)]}")
