@@ -328,3 +328,47 @@ def test_slow_sign_ins_do_not_block_health_checks(
     finally:
         for one in slow:
             one.close()
+
+
+def test_slow_sign_ins_do_not_block_others(
+    hub: TestHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RequestLimits, "max_anonymous_stall_seconds", 600)
+    monkeypatch.setattr(RequestLimits, "max_anonymous_bodies", 2)
+    monkeypatch.setattr(RequestLimits, "max_concurrent_requests", 4)
+    own = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
+    lines = "\r\n".join(f"{name}: {text}" for name, text in own.items())
+    slow: list[socket.socket] = []
+    try:
+        for _ in range(12):
+            slow.append(slow_request(hub, "/enter", lines))
+            slow[0].settimeout(60)
+            if len(slow) > 2:  # the oldest is given up
+                assert slow[0].recv(12) == b"HTTP/1.1 408"
+                slow.pop(0).close()
+            answer = hub.ask("POST", "/enter", own, b"token=byg_wrong")
+            assert answer.status == 401
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_long_sign_in_is_rejected(hub: TestHub) -> None:
+    own = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
+
+    assert hub.ask("POST", "/enter", own, b"x" * 10_000).status == 413
+
+
+def test_slow_body_without_a_token_is_rejected_at_once(
+    hub: TestHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RequestLimits, "max_concurrent_requests", 2)
+    wrong = "Authorization: Bearer byg_wrong"
+    slow = [slow_request(hub, "/push", wrong) for _ in range(4)]
+    try:
+        for one in slow:
+            one.settimeout(60)
+            assert one.recv(12) == b"HTTP/1.1 401"
+    finally:
+        for one in slow:
+            one.close()

@@ -54,6 +54,8 @@ _UNLIMITED_PATHS = frozenset({*_PUBLIC_PATHS, PUSH_PATH, PROGRESS_PATH})
 """Paths that the limit of requests does not apply to: uploads have limits of their own."""
 _REQUEST_OVERHEAD = 1024 * 1024
 """Bytes of a request besides its longest frame."""
+_MAX_PUBLIC_BODY_BYTES = 8 * 1024
+"""Of a request to sign in: a token, or the code of a provider."""
 
 
 def request_token(scope: Scope) -> AccessToken:
@@ -220,11 +222,11 @@ class HubSecurityMiddleware(SecurityMiddleware):
         return error_response(401, message, {"WWW-Authenticate": "Bearer"})
 
     def _max_body_bytes(self, scope: Scope) -> int:
-        return (
-            MAX_FRAME_BYTES + _REQUEST_OVERHEAD
-            if scope["path"] == PUSH_PATH
-            else RequestLimits.max_body_bytes
-        )
+        if scope["path"] == PUSH_PATH:
+            return MAX_FRAME_BYTES + _REQUEST_OVERHEAD
+        if scope["path"] in _PUBLIC_PATHS:
+            return _MAX_PUBLIC_BODY_BYTES
+        return RequestLimits.max_body_bytes
 
     def _is_trusted_origin(self, method: str, headers: Headers, host: str) -> bool:
         # Web pages cannot send this header to other origins: the client is a program.

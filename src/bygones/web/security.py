@@ -13,7 +13,9 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from ipaddress import ip_address
+from math import inf
 from urllib.parse import parse_qs, urlencode
 
 import anyio
@@ -64,6 +66,9 @@ class RequestLimits:
     """Until the next part of a body has arrived."""
     max_anonymous_stall_seconds = 10.0
     """The same for clients that are not signed in."""
+    max_anonymous_bodies = 100
+    """Bodies of clients that are not signed in which may be incomplete at a time. When
+    there are more, the oldest is given up: that of a form arrives at once."""
     min_body_bytes_per_second = 1000
     """On average, after the time that a part may take."""
 
@@ -150,6 +155,8 @@ class SecurityMiddleware:
         self._active_requests: Counter[tuple[str, bool]] = Counter()
         """By person, and whether they have a body: one person cannot use up the requests
         of others."""
+        self._anonymous_bodies: dict[_LimitedBody, None] = {}
+        """Incomplete bodies of clients that are not signed in, the oldest first."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -176,28 +183,42 @@ class SecurityMiddleware:
 
     async def _serve_limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; if its body turns out to be too long, respond with 413."""
+        person, has_body = self._request_group(scope, Headers(scope=scope))
         limited = _LimitedBody(
             receive,
             send,
             max_bytes=self._max_body_bytes(scope),
             max_stall_seconds=(
                 RequestLimits.max_stall_seconds
-                if self._person(scope, Headers(scope=scope))
+                if person
                 else RequestLimits.max_anonymous_stall_seconds
             ),
         )
+        if has_body and not person:
+            self._add_anonymous_body(limited)
         try:
             await self._app(scope, limited.receive, limited.send)
         except Exception:
             # The application knows that the client is gone.
             if not limited.is_exceeded:
                 raise
+        finally:
+            self._anonymous_bodies.pop(limited, None)
         if limited.is_exceeded and not limited.is_started:
             status, reason = 413, "The request is too large."
             if limited.is_stalled:
                 status, reason = 408, "The rest of the request did not arrive."
             response = error_response(status, reason, {"Connection": "close"})
             await response(scope, receive, send)
+
+    def _add_anonymous_body(self, body: _LimitedBody) -> None:
+        """Count a body until it is complete; give up the oldest if there are too many."""
+        while len(self._anonymous_bodies) >= RequestLimits.max_anonymous_bodies:
+            oldest = next(iter(self._anonymous_bodies))
+            del self._anonymous_bodies[oldest]
+            oldest.give_up()
+        self._anonymous_bodies[body] = None
+        body.on_complete = partial(self._anonymous_bodies.pop, body, None)
 
     def _check_request(self, scope: Scope) -> Response | None:
         """Return the error response for a request; ``None`` if it is allowed."""
@@ -417,6 +438,14 @@ class _LimitedBody:
         self.is_stalled = False
         self.is_started = False
         self._is_complete = False
+        self._waiting: anyio.CancelScope | None = None
+        self.on_complete: Callable[[], object] = lambda: None
+
+    def give_up(self) -> None:
+        """Wait no longer for the rest of the body."""
+        self._deadline = -inf
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     async def receive(self) -> Message:
         if self._is_complete:
@@ -426,12 +455,14 @@ class _LimitedBody:
         self._deadline = self._deadline or now + self._max_stall_seconds
         with anyio.move_on_after(
             min(self._max_stall_seconds, self._deadline - now)
-        ) as waiting:
+        ) as self._waiting:
             message = await self._receive()
-        if waiting.cancelled_caught:
+        if self._waiting.cancelled_caught:
             self.is_exceeded = self.is_stalled = True
             return {"type": "http.disconnect"}
         self._is_complete = not message.get("more_body", False)
+        if self._is_complete:
+            self.on_complete()
         if message["type"] == "http.request":
             size = len(message.get("body", b""))
             self._rest -= size
