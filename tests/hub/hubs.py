@@ -99,7 +99,7 @@ class TestHub:
             return LocalReader(ArchiveDir(self.folders[scope.person]))
         return self._engine.open_reader(scope, self.objects)
 
-    def _derive(self) -> bool:
+    def _derive(self, _skipped_people: frozenset[str]) -> bool:
         self.derived += 1
         return self._engine is not None and derive_all(self._engine, self.objects) > 0
 

@@ -98,7 +98,7 @@ def client(tmp_path: Path) -> Iterator[HubAttacker]:
 def own_routes(hub: TestHub) -> list[Route]:
     """Return the routes that only a hub has."""
     intake = UploadHandler(hub.store, hub.objects)
-    worker = IndexWorker(lambda: False, print)
+    worker = IndexWorker(lambda _skipped: False, print)
     status = HubStatus(
         hub.store,
         hub.objects,

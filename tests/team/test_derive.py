@@ -14,7 +14,12 @@ from bygones.errors import ArchiveDamaged, StoreError
 from bygones.model.base import SessionId
 from bygones.team.contract import AccessScope, BlobStore, DerivedSessions
 from bygones.team.stores.base import TeamStore
-from bygones.team.worker import FailedFamilies, derive_all, derive_pending
+from bygones.team.worker import (
+    DeriveSelection,
+    FailedFamilies,
+    derive_all,
+    derive_pending,
+)
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.team.homes import upload_homes
 
@@ -233,12 +238,107 @@ def test_people_whose_sources_failed_before_are_derived_last(
     derive_pending(
         store,
         objects,
-        alone=frozenset({first}),
-        on_group=lambda group: groups.append(people[next(iter(group[0]))]),
+        selection=DeriveSelection(alone=frozenset({first})),
+        on_group=lambda person, _group: groups.append(person),
     )
 
     assert len(groups) == len(set(people.values())) == 2
     assert groups[-1] == people[first]
+
+
+def upload_sessions(
+    empty: StoreAndBlobs, folder: Path, person: str, count: int
+) -> None:
+    """Upload unrelated sessions of a person."""
+    home = Home(folder / f"{person}-{count}")
+    for number in range(count):
+        records = thread(
+            prompt(f"{number} from {person}"), start=1000 * number + ord(person[0])
+        )
+        home.session(session_id(number), records)
+    upload_homes(*empty, person, [home.path])
+
+
+def test_people_take_turns(
+    empty: StoreAndBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bygones.team.worker._BATCH_BYTES", 1)
+    upload_sessions(empty, tmp_path, "ann", 5)
+    upload_sessions(empty, tmp_path, "ben", 3)
+    groups: list[str] = []
+
+    def derive() -> int:
+        return derive_pending(
+            *empty, on_group=lambda person, _group: groups.append(person)
+        )
+
+    assert derive() == 2
+    upload_sessions(empty, tmp_path, "cem", 1)
+    assert derive() == 3
+    # When no others are waiting, the rest is derived in one call.
+    assert derive() == 4
+    assert derive() == 0
+    assert groups[:5] == ["ben", "ann", "cem", "ben", "ann"]
+    assert groups[5:] == ["ben", "ann", "ann", "ann"]
+
+
+def test_sources_of_skipped_people_stay_pending(
+    empty: StoreAndBlobs, tmp_path: Path
+) -> None:
+    upload_sessions(empty, tmp_path, "ann", 1)
+    upload_sessions(empty, tmp_path, "ben", 1)
+    without_ann = DeriveSelection(skipped_people=frozenset({"ann"}))
+
+    assert derive_pending(*empty, selection=without_ann) == 1
+    assert [one.person for one in empty[0].pending_sources()] == ["ann"]
+
+
+def test_long_sessions_are_left_to_another_process(
+    empty: StoreAndBlobs, tmp_path: Path
+) -> None:
+    store, _ = empty
+    home = Home(tmp_path / "long")
+    home.session(session_id(7), thread(prompt("otter " * 500), start=7000))
+    upload_sessions(empty, tmp_path, "ann", 2)
+    upload_homes(*empty, "ann", [home.path])
+    upload_sessions(empty, tmp_path, "ben", 1)
+    left, failed = FailedFamilies(), FailedFamilies()
+    quick = DeriveSelection(max_bytes=2_000)
+
+    def derive_all_quick() -> int:
+        counts = iter(lambda: derive_pending(*empty, left, selection=quick), 0)
+        return sum(counts)
+
+    assert derive_all_quick() == 3
+    assert [one.person for one in store.pending_sources()] == ["ann"]
+    # Until it is derived, the database may have to wait for the other process.
+    upload_sessions(empty, tmp_path, "ann", 3)
+    assert derive_all_quick() == 0
+    given_up = DeriveSelection(max_bytes=2_000, given_up=frozenset(left.families))
+    assert derive_pending(*empty, left, selection=given_up) == 3
+
+    selection = DeriveSelection(only=left)
+    assert derive_pending(*empty, failed, selection=selection) == 1
+    assert store.pending_sources() == []
+    assert derive_all_quick() == 0
+    assert len(left) == len(failed) == 0
+
+
+def test_session_that_is_long_with_its_relatives_is_left_to_another_process(
+    empty: StoreAndBlobs, tmp_path: Path
+) -> None:
+    first, further, _ = make_homes(tmp_path / "homes")
+    upload_homes(*empty, "ann", [first])
+    derive_all(*empty)
+    sizes = [p.stat().st_size for h in (first, further) for p in h.rglob("*.jsonl")]
+    upload_homes(*empty, "ann", [further])
+    left = FailedFamilies()
+
+    quick = DeriveSelection(max_bytes=max(sizes))
+    assert derive_pending(*empty, left, selection=quick) == 0
+    assert len(left) == 1
+    assert derive_pending(*empty, selection=DeriveSelection(only=left)) == 2
+    assert empty[0].pending_sources() == []
 
 
 @pytest.mark.full_on_clickhouse

@@ -8,7 +8,7 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from bygones.team.derive_process import DeriveLimits, DeriveProcess
+from bygones.team.derive_process import DeriveLimits, DeriveProcess, HubDerivation
 from bygones.team.worker import FailedFamilies
 
 CHILD = """
@@ -69,6 +69,28 @@ def test_process_that_does_not_start_is_reported() -> None:
 
     with pytest.raises(RuntimeError, match="does not start"):
         process.derive()
+
+
+def test_what_one_process_leaves_is_derived_by_the_other() -> None:
+    both = HubDerivation("", "", DeriveLimits(seconds=600))
+    # Nothing is left yet: the process is not started.
+    assert not both.long.derive()
+
+    both.quick.failed.add([1], {1: 7})
+    both.failed.add([2], {2: 7})
+    both.long.person = "ann"
+    quick = both.quick._make_order(frozenset({"ben"})).selection()
+    long = both.long._make_order(frozenset()).selection()
+
+    assert quick.max_bytes
+    assert quick.skipped_people == {"ann", "ben"}
+    assert quick.given_up == {2}
+    assert quick.only is None
+    assert long.max_bytes is None
+    assert long.only is not None
+    assert long.only.families == {1: {1: 7}}
+    assert (both.quick._limits.seconds, both.long._limits.seconds) == (20, 600)
+    assert both.failed.describe().startswith("1 file could not be indexed")
 
 
 STARTING_HUB = """

@@ -31,7 +31,12 @@ from bygones.team.contract import (
 )
 from bygones.team.growing import HubFiles
 from bygones.team.stores.base import SqlStore, TeamStore
-from bygones.team.worker import derive_all
+from bygones.team.worker import (
+    DeriveSelection,
+    FailedFamilies,
+    derive_all,
+    derive_pending,
+)
 from tests.build import PROJECT, SESSION
 from tests.faults.sizes import seeded, sized
 from tests.properties.growing import Lines, cut_lines, write_files, write_steps
@@ -64,8 +69,8 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Divide short sessions too, and count which ones continue from settled parts."""
     counts: Counter[str] = Counter()
 
-    def count(files: HubFiles) -> bool:
-        is_grown = growing.grow_session(files)
+    def count(files: HubFiles, max_bytes: int | None = None) -> bool:
+        is_grown = growing.grow_session(files, max_bytes)
         counts["grown" if is_grown else "derived again"] += 1
         return is_grown
 
@@ -349,6 +354,31 @@ def derive_in_parts_and_compare(
     uploader.derive()
 
     assert differing_tables(uploader, lines, make_store, monkeypatch) == []
+
+
+def test_end_of_a_long_session_does_not_wait_for_another_process(
+    make_store: Callable[[], StoreAndBlobs], outcomes: Counter[str]
+) -> None:
+    lines = write_steps(*["prompt", "answer"] * 40)
+    store, blobs = make_store()
+    uploader = Uploader(store, blobs)
+    left = FailedFamilies()
+    size = sum(len(raw) for _, raw in lines)
+    quick = DeriveSelection(max_bytes=size // 2)
+    uploader.append(lines[:-4])
+    uploader.derive()
+    outcomes.clear()
+
+    uploader.append(lines[-4:])
+    written = derive_pending(store, blobs, left, selection=quick)
+
+    assert (written, outcomes, len(left)) == (1, {"grown": 1}, 0)
+    assert store.pending_sources() == []
+    assert derive_pending(store, blobs, left, selection=quick) == 0
+
+    uploader.append(lines)  # more than the limit
+    assert derive_pending(store, blobs, left, selection=quick) == 0
+    assert len(left) == 1
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from queue import Queue
 from threading import Event
 
 import pytest
@@ -16,7 +17,7 @@ def test_many_requests_are_derived_together() -> None:
     calls: list[int] = []
     is_derived = Event()
 
-    def derive() -> bool:
+    def derive(_skipped: frozenset[str]) -> bool:
         calls.append(1)
         is_derived.set()
         return False
@@ -35,7 +36,7 @@ def test_failed_derivation_is_reported_and_retried() -> None:
     calls: list[int] = []
     is_told = Event()
 
-    def derive() -> bool:
+    def derive(_skipped: frozenset[str]) -> bool:
         calls.append(1)
         if len(calls) == 1:
             raise OSError
@@ -49,55 +50,42 @@ def test_failed_derivation_is_reported_and_retried() -> None:
     assert index_worker.last_error == ""
 
 
-class DerivationCounter:
-    """Counts derivations, and waits for the next one."""
+class Derivations:
+    """Records whose sources were skipped by each derivation, and waits for the next."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.is_done = Event()
+        self.skipped: Queue[frozenset[str]] = Queue()
 
-    def derive(self) -> bool:
-        self.count += 1
-        self.is_done.set()
+    def derive(self, skipped_people: frozenset[str]) -> bool:
+        self.skipped.put(skipped_people)
         return False
 
-    def wait(self) -> None:
-        assert self.is_done.wait(LONG)
-        self.is_done.clear()
+    def wait(self) -> frozenset[str]:
+        return self.skipped.get(timeout=LONG)
 
 
-def test_worker_waits_while_a_sender_announces_more(
+def test_sources_of_people_who_announced_more_wait_and_others_do_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks = 0
-    has_waited = Event()
-    is_expecting = IndexWorker._expects_more
-
-    def looked(self: IndexWorker) -> bool:
-        nonlocal looks
-        found = is_expecting(self)
-        looks += found
-        if looks > 3:
-            has_waited.set()
-        return found
-
     monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
-    monkeypatch.setattr(IndexWorker, "_expects_more", looked)
-    counter = DerivationCounter()
-    index_worker = IndexWorker(counter.derive, lambda: None)
+    monkeypatch.setattr(worker, "_SENDER_TIMEOUT", 10 * LONG)
+    monkeypatch.setattr(worker, "_MAX_WAIT", 10 * LONG)
+    derivations = Derivations()
+    index_worker = IndexWorker(derivations.derive, lambda: None)
     index_worker.start()
-    counter.wait()
+    derivations.wait()
 
-    index_worker.notify("ann", has_more=True)
-    assert has_waited.wait(LONG)
-    before = counter.count
-    index_worker.notify("ben")
+    for _ in range(3):
+        index_worker.notify("ann", has_more=True)
+    index_worker.notify("ben", "1", has_more=True)
+    index_worker.notify("ben", "1")
+    first = derivations.wait()
     index_worker.notify("ann")
-    counter.wait()
+    second = derivations.wait()
     index_worker.stop()
 
-    assert before == 1
-    assert counter.count >= 2
+    assert first == frozenset({"ann"})
+    assert second == frozenset()
 
 
 @pytest.mark.parametrize("limit", ["_SENDER_TIMEOUT", "_MAX_WAIT"])
@@ -105,17 +93,33 @@ def test_worker_does_not_wait_forever_for_a_sender(
     monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
+    monkeypatch.setattr(worker, "_POLL_INTERVAL", 0.05)
     monkeypatch.setattr(worker, limit, 0.02)
-    counter = DerivationCounter()
-    index_worker = IndexWorker(counter.derive, lambda: None)
-    index_worker.start()
-    counter.wait()
-
+    derivations = Derivations()
+    index_worker = IndexWorker(derivations.derive, lambda: None)
     index_worker.notify("ann", has_more=True)
-    counter.wait()
+    index_worker.start()
+
+    while derivations.wait():
+        pass
     index_worker.stop()
 
-    assert counter.count >= 2
+
+def test_worker_and_its_follower_report_errors_and_warnings() -> None:
+    def fail(_skipped: frozenset[str]) -> bool:
+        raise OSError
+
+    follower = IndexWorker(fail, lambda: None, describe_failures=lambda: "never")
+    derivations = Derivations()
+    index_worker = follower.as_follower_of(derivations.derive)
+    index_worker.start()
+    while not index_worker.warning:
+        index_worker.notify("ann")
+        derivations.wait()
+    index_worker.stop()
+
+    assert index_worker.last_error == "OSError: "
+    assert index_worker.warning == "indexing failed (OSError); retrying"
 
 
 def test_each_warning_is_reported_once(
@@ -128,7 +132,7 @@ def test_each_warning_is_reported_once(
     warnings: list[str] = []
     is_done = Event()
 
-    def derive() -> bool:
+    def derive(_skipped: frozenset[str]) -> bool:
         calls.append(1)
         if len(calls) < 3:
             raise OSError("what somebody wrote")

@@ -225,8 +225,9 @@ class _HubRoutes:
             upload = parse_request(body.read())
             response = self._uploads.handle(token, upload)
             if any(chunk.length for chunk in upload.chunks):
-                sender = f"{token.person} {upload.machine}"
-                self._worker.notify(sender, has_more=upload.has_more)
+                self._worker.notify(
+                    token.person, upload.machine, has_more=upload.has_more
+                )
             return response
 
         async with self._person_slots[token.person]:

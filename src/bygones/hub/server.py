@@ -21,7 +21,7 @@ from bygones.runtime import bind_socket
 from bygones.team.access import TokenStore
 from bygones.team.blobs import ExternalBlobStore
 from bygones.team.stores.base import TeamStore
-from bygones.team.worker import IndexWorker
+from bygones.team.worker import Derive, IndexWorker
 from bygones.usage.prices import Prices
 from bygones.web.server import create_server, warm_up
 
@@ -59,8 +59,9 @@ class HubServer:
         config: HubConfig,
         *,
         open_reader: OpenReader,
-        derive: Callable[[], bool],
+        derive: Derive,
         notes: TeamStore,
+        derive_long: Derive | None = None,
         describe_failures: Callable[[], str] = str,
         on_warning: Callable[[str], None] = lambda _warning: None,
     ) -> None:
@@ -73,11 +74,13 @@ class HubServer:
         log = AccessLog(config.log_file, metrics=metrics, on_warning=on_warning)
         tenants = Tenants(open_reader, config.prices, log)
         self.worker = IndexWorker(
-            derive,
+            derive_long or derive,
             tenants.refresh,
             describe_failures=describe_failures,
             on_warning=on_warning,
         )
+        if derive_long is not None:
+            self.worker = self.worker.as_follower_of(derive)
         uploads = UploadHandler(store, blobs, config.upload_limits)
         oidc = OidcClient(config.oidc, tokens, utc_now) if config.oidc else None
         observer = RequestObserver(log, metrics, config.max_requests)

@@ -3,6 +3,9 @@
 Uploads are untrusted: some bytes may need far more memory or time to derive than others
 of the same size. The process says which sessions it is going to derive. If it dies or
 takes too long, they are derived one by one, and the one that fails is set aside.
+
+A hub has two of these processes, so that a long session of one person does not delay
+those of others. The first leaves sessions that are long, or fail, to the second.
 """
 
 from __future__ import annotations
@@ -19,19 +22,26 @@ from typing import IO
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 with suppress(ImportError):  # on Windows
     import resource
 
 from bygones.errors import BygonesError
 from bygones.team.access import open_hub_stores, open_store
-from bygones.team.worker import FailedFamilies, derive_pending
+from bygones.team.worker import (
+    MAX_QUICK_BYTES,
+    DeriveSelection,
+    FailedFamilies,
+    derive_pending,
+)
 
-__all__ = ["DeriveLimits", "DeriveProcess"]
+__all__ = ["DeriveLimits", "DeriveProcess", "HubDerivation"]
 
 _MAX_RESTARTS = 1_000
 """Deaths of the process in one derivation, after which it is tried again later."""
 _PARENT_CHECK_SECONDS = 0.5
+_BACKGROUND_NICENESS = 10
 
 
 class DeriveLimits(Struct, frozen=True, kw_only=True):
@@ -39,6 +49,8 @@ class DeriveLimits(Struct, frozen=True, kw_only=True):
 
     memory_bytes: int = 4 * 1024**3
     seconds: float = 600.0
+    max_bytes: int | None = None
+    """Of sessions, with everything that is derived together with them."""
 
 
 class _Start(Struct, frozen=True):
@@ -47,6 +59,7 @@ class _Start(Struct, frozen=True):
     store: str
     raw: str
     memory_bytes: int
+    is_background: bool
 
 
 class _Order(Struct, frozen=True):
@@ -56,6 +69,24 @@ class _Order(Struct, frozen=True):
     """Sources to skip, with the revisions of their families."""
     alone: tuple[int, ...]
     """Sources that must be derived one by one."""
+    skipped_people: tuple[str, ...] = ()
+    max_bytes: int | None = None
+    given_up: tuple[int, ...] = ()
+    only: dict[int, dict[int, int]] | None = None
+    """The only sources to derive, with the revisions of their families."""
+
+    def selection(self) -> DeriveSelection:
+        only = None
+        if self.only is not None:
+            only = FailedFamilies()
+            only.replace(self.only)
+        return DeriveSelection(
+            alone=frozenset(self.alone),
+            skipped_people=frozenset(self.skipped_people),
+            max_bytes=self.max_bytes,
+            given_up=frozenset(self.given_up),
+            only=only,
+        )
 
 
 class _Report(Struct, frozen=True):
@@ -63,6 +94,8 @@ class _Report(Struct, frozen=True):
 
     sessions: list[dict[int, int]] = []
     """Sources of each session that is derived next, with their revisions."""
+    person: str = ""
+    """Whose sessions these are."""
     written: int | None = None
     failed: dict[int, dict[int, int]] = {}
     error: str = ""
@@ -72,18 +105,38 @@ class DeriveProcess:
     """Derives what is pending on a hub; starts the process when it is needed."""
 
     def __init__(
-        self, store: str, raw: str, failed: FailedFamilies, limits: DeriveLimits
+        self,
+        store: str,
+        raw: str,
+        failed: FailedFamilies,
+        limits: DeriveLimits,
+        *,
+        only: FailedFamilies | None = None,
     ) -> None:
-        self._start = _Start(store, raw, limits.memory_bytes)
+        is_background = only is not None
+        self._start = _Start(store, raw, limits.memory_bytes, is_background)
         self._failed = failed
+        self._only = only
         self._limits = limits
         self._alone: set[int] = set()
         self._child: Popen[bytes] | None = None
+        self.follower: DeriveProcess | None = None
+        """The process that derives what this one leaves."""
+        self.person = ""
+        """Whose sessions are being derived."""
 
-    def derive(self) -> bool:
-        """Derive everything that is pending; return whether something was written."""
+    def derive(self, skipped_people: frozenset[str] = frozenset()) -> bool:
+        """Derive what is pending; return whether something was written."""
+        if self._only is not None and not len(self._only):
+            return False
+        try:
+            return self._derive(skipped_people)
+        finally:
+            self.person = ""
+
+    def _derive(self, skipped_people: frozenset[str]) -> bool:
         for _ in range(_MAX_RESTARTS):
-            report = self._derive_once()
+            report = self._derive_once(skipped_people)
             if report is None:
                 continue
             if report.error:
@@ -93,17 +146,33 @@ class DeriveProcess:
             return bool(report.written)
         return False
 
-    def _derive_once(self) -> _Report | None:
+    def _make_order(self, skipped_people: frozenset[str]) -> _Order:
+        follower = self.follower
+        busy = {follower.person} if follower is not None and follower.person else set()
+        return _Order(
+            self._failed.families,
+            tuple(self._alone),
+            tuple(skipped_people | busy),
+            self._limits.max_bytes,
+            () if follower is None else tuple(follower.failed.families),
+            None if self._only is None else self._only.families,
+        )
+
+    @property
+    def failed(self) -> FailedFamilies:
+        return self._failed
+
+    def _derive_once(self, skipped_people: frozenset[str]) -> _Report | None:
         """Return the result, or set aside what the process could not derive."""
         sessions: Sequence[dict[int, int]] = ()
         try:
             child = self._running()
-            _send(child.stdin, _Order(self._failed.families, tuple(self._alone)))
+            _send(child.stdin, self._make_order(skipped_people))
             while True:
                 report = self._receive(child)
                 if report.written is not None or report.error:
                     return report
-                sessions = report.sessions
+                sessions, self.person = report.sessions, report.person
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError):
             self.close()
         if not sessions:
@@ -157,6 +226,30 @@ class DeriveProcess:
                     pipe.close()
 
 
+_QUICK_SECONDS = 20.0
+"""For how long the sessions of a group may delay those of others."""
+
+
+class HubDerivation:
+    """The two processes of a hub: one for most sessions, one for those that take long."""
+
+    def __init__(self, store: str, raw: str, limits: DeriveLimits) -> None:
+        left, self.failed = FailedFamilies(), FailedFamilies()
+        quick_limits = replace(
+            limits,
+            seconds=min(limits.seconds, _QUICK_SECONDS),
+            max_bytes=MAX_QUICK_BYTES,
+        )
+        self.quick = DeriveProcess(store, raw, left, quick_limits)
+        self.long = DeriveProcess(store, raw, self.failed, limits, only=left)
+        self.quick.follower = self.long
+
+    def close(self) -> None:
+        """End both processes."""
+        self.quick.close()
+        self.long.close()
+
+
 def _send(pipe: IO[bytes] | None, message: Struct) -> None:
     if pipe is None:
         raise EOFError
@@ -185,6 +278,9 @@ def _exit_with_parent(parent: int) -> None:
 def _serve(orders: IO[bytes], reports: IO[bytes]) -> None:
     start = msgspec.json.decode(orders.readline(), type=_Start)
     _limit_memory(start.memory_bytes)
+    if start.is_background:
+        with suppress(AttributeError, OSError):  # on Windows
+            os.nice(_BACKGROUND_NICENESS)
     failed = FailedFamilies()
     with (
         open_hub_stores(start.store, start.raw) as (_, blobs),
@@ -198,8 +294,10 @@ def _serve(orders: IO[bytes], reports: IO[bytes]) -> None:
                     store,
                     blobs,
                     failed,
-                    alone=frozenset(order.alone),
-                    on_group=lambda group: _send(reports, _Report(sessions=group)),
+                    selection=order.selection(),
+                    on_group=lambda person, group: _send(
+                        reports, _Report(sessions=group, person=person)
+                    ),
                 )
             except BygonesError as error:
                 _send(reports, _Report(error=f"{type(error).__name__}: {error}"))

@@ -93,10 +93,11 @@ class HubFiles(Struct, frozen=True):
         return {number: source.revision for number, source in self.sources.items()}
 
 
-def grow_session(files: HubFiles) -> bool:
+def grow_session(files: HubFiles, max_bytes: int | None = None) -> bool:
     """Derive the end of a session, if the rest is settled; return whether it was.
 
-    Otherwise nothing is written, and the whole session must be derived.
+    Otherwise, or if the end has too many bytes, nothing is written, and the whole
+    session must be derived.
     """
     main = files.find_main()
     settled = files.store.find_settled(main.number) if main else None
@@ -104,6 +105,8 @@ def grow_session(files: HubFiles) -> bool:
         return False
     totals = decode_totals(settled.facts)
     if totals.settled is None:
+        return False
+    if max_bytes is not None and _open_bytes(files, totals.settled) > max_bytes:
         return False
     session = _HubSession(files, settled.session, settled.number, totals)
     try:
@@ -115,6 +118,17 @@ def grow_session(files: HubFiles) -> bool:
     except NotDivisible:
         return False
     return True
+
+
+def _open_bytes(files: HubFiles, settled: SettledSession) -> int:
+    """Return how many bytes of a session's files are not settled."""
+    total = 0
+    for source in files.sources.values():
+        if source.source.id == settled.source:
+            total += source.stored_bytes - settled.settled.offset
+        elif source.source.id not in settled.agents:
+            total += source.stored_bytes
+    return total
 
 
 def derive_in_parts(files: HubFiles, on_part: Callable[[], None]) -> bool:

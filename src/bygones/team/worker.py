@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Event, Lock, Thread
 from time import monotonic
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from bygones.errors import ArchiveDamaged, StoreError
 from bygones.ingest.workers import WorkerPool
 from bygones.model.base import SessionId
@@ -25,11 +28,15 @@ from bygones.team.derive import SessionDeriver, source_stem
 from bygones.team.growing import HubFiles, derive_in_parts, grow_session
 from bygones.team.stores.base import TeamStore
 
-_BATCH_BYTES = 64 * 1024 * 1024
+_BATCH_BYTES = 16 * 1024 * 1024
 """Bytes of pending sources that are derived together, without their relatives."""
+_SOURCE_OVERHEAD = 16 * 1024
+"""What a source takes besides its bytes, in bytes that take as long."""
+MAX_QUICK_BYTES = 32 * 1024 * 1024
+"""Bytes of sessions, with their relatives, that do not delay those of other people."""
 _MAX_PENDING = 1_000_000
-GroupCallback = Callable[[list[dict[int, int]]], None]
-"""Receives the sources of each session of a group, with their revisions."""
+GroupCallback = Callable[[str, list[dict[int, int]]], None]
+"""Receives a person, and the sources of each session of a group with their revisions."""
 
 
 def derive_all(store: TeamStore, blobs: BlobStore) -> int:
@@ -95,46 +102,79 @@ class FailedFamilies:
         )
 
 
+class DeriveSelection(Struct, frozen=True, kw_only=True):
+    """Which of the pending sources are derived, and how."""
+
+    alone: frozenset[int] = frozenset()
+    """Sources that are not derived together with others."""
+    skipped_people: frozenset[str] = frozenset()
+    """People who are sending more, or whose sessions another process derives."""
+    max_bytes: int | None = None
+    """Sessions with more bytes are added to those that failed."""
+    given_up: frozenset[int] = frozenset()
+    """Of these sources, those that failed again without a limit of bytes."""
+    only: FailedFamilies | None = None
+    """If given, the only sources that are derived."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything is derived when nothing is left."""
+        return not self.skipped_people and self.max_bytes is None and self.only is None
+
+
 def derive_pending(
     store: TeamStore,
     blobs: BlobStore,
     failed: FailedFamilies | None = None,
     *,
-    alone: frozenset[int] = frozenset(),
-    on_group: GroupCallback = lambda _sessions: None,
+    selection: DeriveSelection = DeriveSelection(),  # noqa: B008 (immutable)
+    on_group: GroupCallback = lambda _person, _sessions: None,
 ) -> int:
     """Derive what is pending now; return the number of sessions written.
 
-    What is uploaded meanwhile waits for the next call: otherwise a session that is
-    still being uploaded would be derived again and again. Damaged sources don't keep
-    others from being derived. Nor do families that the database can't store: they are
-    added to ``failed``, and skipped from then on. Sources in ``alone`` are not derived
-    together with others; ``on_group`` receives what is derived next.
+    People take turns: while sessions of several people are pending, one group of each
+    is derived, and the rest waits for the next call.
+
+    What is uploaded meanwhile waits, too: otherwise a session that is still being
+    uploaded would be derived again and again. Damaged sources don't keep others from
+    being derived. Nor do families that the database can't store: they are added to
+    ``failed``, and skipped from then on. ``on_group`` receives what is derived next.
 
     :raises ArchiveDamaged: if nothing was written because bytes are missing or differ.
     """
     failed = FailedFamilies() if failed is None else failed
-    people: dict[str, list[int]] = {}
-    pending = store.pending_sources(_MAX_PENDING)
-    failed.retain_only(source.number for source in pending)
-    for source in pending:
-        people.setdefault(source.person, []).append(source.number)
+    people = _pending_by_person(store)
+    failed.retain_only(number for numbers in people.values() for number in numbers)
     written = 0
     failures: list[ArchiveDamaged] = []
-    suspects = alone | failed.families.keys()
+    suspects = selection.alone | failed.families.keys()
     # Others first: those of one person may take as long as is allowed, each.
     for person, numbers in sorted(
         people.items(), key=lambda one: (not suspects.isdisjoint(one[1]), len(one[1]))
     ):
+        if person in selection.skipped_people:
+            continue
         deriver = _PersonDeriver(store, blobs, person, failed)
-        deriver.alone, deriver.on_group = alone, on_group
+        deriver.selection, deriver.on_group = selection, on_group
         written += deriver.derive(numbers)
         failures += deriver.failures
     if failures and not written:
         raise failures[0]
-    if not written and store.get_note(*REBUILD_NOTE) is not None:
+    is_complete = not written and selection.is_complete
+    if is_complete and store.get_note(*REBUILD_NOTE) is not None:
         store.set_note(*REBUILD_NOTE, None)
     return written
+
+
+def _pending_by_person(store: TeamStore) -> dict[str, list[int]]:
+    people: dict[str, list[int]] = {}
+    for source in store.pending_sources(_MAX_PENDING):
+        people.setdefault(source.person, []).append(source.number)
+    return people
+
+
+class _TooManyBytes(Exception):
+    """Sessions have more bytes than may be derived at once."""
 
 
 class _PersonDeriver:
@@ -160,26 +200,43 @@ class _PersonDeriver:
         self._last_sources: Iterable[int] = ()
         """The sources of the last batch, with their relatives."""
         self.failures: list[ArchiveDamaged] = []
-        self.alone: frozenset[int] = frozenset()
-        self.on_group: GroupCallback = lambda _sessions: None
+        self.selection = DeriveSelection()
+        self.on_group: GroupCallback = lambda _person, _sessions: None
 
     def derive(self, pending: Iterable[int]) -> int:
-        """Derive sources and their relatives; return the number of sessions written."""
+        """Derive sources and their relatives; return the number of sessions written.
+
+        Only a group of them, if sources of other people are pending then.
+        """
         stems: dict[tuple[str, ...], set[int]] = {}
-        for number in pending:
-            if number in self._sources and not self._failed.is_unchanged_failure(
-                number, self._sources
-            ):
-                stems.setdefault(source_stem(self._sources[number]), set()).add(number)
+        for number in self._selected(pending):
+            stems.setdefault(source_stem(self._sources[number]), set()).add(number)
+        written = 0
         try:
-            return sum(
-                map(
-                    self._derive_group,
-                    _batch_stems(list(stems.values()), self._sources, self.alone),
-                )
-            )
+            for group in _batch_stems(
+                list(stems.values()), self._sources, self.selection.alone
+            ):
+                written += self._derive_group(group)
+                if written and _pending_by_person(self._store).keys() - {self._person}:
+                    break
         finally:
             self._workers.__exit__(*sys.exc_info())
+        return written
+
+    def _selected(self, pending: Iterable[int]) -> list[int]:
+        """Return the sources to derive; none while larger ones are derived elsewhere."""
+        numbers: list[int] = []
+        only = self.selection.only
+        for number in pending:
+            if number not in self._sources:
+                continue
+            if self._failed.is_unchanged_failure(number, self._sources):
+                is_left = self.selection.max_bytes is not None
+                if is_left and number not in self.selection.given_up:
+                    return []
+            elif only is None or only.is_unchanged_failure(number, self._sources):
+                numbers.append(number)
+        return numbers
 
     def _derive_group(self, group: Sequence[set[int]]) -> int:
         """Derive a group; if that fails, each of its sessions alone.
@@ -188,10 +245,11 @@ class _PersonDeriver:
         unavailable, the error is raised.
         """
         self.on_group(
+            self._person,
             [
                 {number: self._sources[number].revision for number in numbers}
                 for numbers in group
-            ]
+            ],
         )
         self._last_sources = set().union(*group)
         written = 0
@@ -200,7 +258,13 @@ class _PersonDeriver:
                 if numbers.isdisjoint(self._done) and self._derive_in_parts(numbers):
                     written += 1
             return written + self._derive_and_store(set().union(*group) - self._done)
-        except (ArchiveDamaged, StoreError, MemoryError, RecursionError) as error:
+        except (
+            ArchiveDamaged,
+            StoreError,
+            MemoryError,
+            RecursionError,
+            _TooManyBytes,
+        ) as error:
             if isinstance(error, StoreError) and not error.is_permanent:
                 raise
             self._workers.__exit__(*sys.exc_info())
@@ -224,12 +288,25 @@ class _PersonDeriver:
             and all(self._numbers_by_session[name] <= own.keys() for name in names),
         )
         group = [{number: own[number].revision for number in numbers}]
-        if not grow_session(files) and not derive_in_parts(
-            files, lambda: self.on_group(group)
+        limit = self.selection.max_bytes
+        if not grow_session(files, limit) and (
+            limit is not None
+            or not derive_in_parts(files, lambda: self.on_group(self._person, group))
         ):
             return False
         self._done |= own.keys()
         return True
+
+    def _check_size(self, chosen: Iterable[int]) -> None:
+        """Raise if sources have too many bytes, with all files of their sessions."""
+        limit = self.selection.max_bytes
+        if limit is None:
+            return
+        stems = {source_stem(self._sources[number]) for number in chosen}
+        numbers = set().union(*(self._stems[stem] for stem in stems))
+        if sum(self._sources[number].stored_bytes for number in numbers) > limit:
+            self._last_sources = numbers
+            raise _TooManyBytes
 
     def _record_failure(self, chosen: set[int], error: Exception) -> None:
         if isinstance(error, ArchiveDamaged):
@@ -252,6 +329,7 @@ class _PersonDeriver:
         )
         self._last_sources = deriver.added
         while chosen:
+            self._check_size(chosen | deriver.added.keys())
             deriver.add_sources(chosen)
             chosen = deriver.related_sources()
         sessions = deriver.derive_sessions()
@@ -278,11 +356,13 @@ def _batch_stems(
         if not alone.isdisjoint(numbers):
             yield [numbers]
             continue
-        group.append(numbers)
-        weight += sum(sources[number].stored_bytes for number in numbers)
-        if weight > _BATCH_BYTES:
+        added = sum(sources[number].stored_bytes for number in numbers)
+        added += _SOURCE_OVERHEAD * len(numbers)
+        if group and weight + added > _BATCH_BYTES:
             yield group
             group, weight = [], 0
+        group.append(numbers)
+        weight += added
     if group:
         yield group
 
@@ -294,10 +374,21 @@ _RETRY_DELAY = 1.0
 _JOIN_TIMEOUT = 30.0
 _QUIET_PERIOD = 0.3
 """Seconds without an upload before sources are derived."""
+_MAX_REST = 3.0
+"""Seconds to wait for that at most."""
 _SENDER_TIMEOUT = 15.0
 """Seconds to wait for a sender that announced more."""
 _MAX_WAIT = 60.0
-"""Seconds that a source waits at most while more is uploaded."""
+"""Seconds that a source waits at most while its person uploads more."""
+Derive = Callable[[frozenset[str]], bool]
+"""Derives what is pending, without that of some people; returns whether there was any."""
+
+
+class _Sender(Struct, frozen=True):
+    """A machine of a person that announced more."""
+
+    since: float
+    deadline: float
 
 
 class IndexWorker:
@@ -309,56 +400,93 @@ class IndexWorker:
     about sources that were skipped; ``on_warning`` is called once for each warning.
 
     A new session is derived as a whole, with everything that it shares records with.
-    So the thread waits while a sender announces more, for a minute at most, and pauses
-    between derivations for as long as the last one took.
+    So sources of a person who announced more wait, for a minute at most; those of others
+    do not. ``follower`` derives what takes long, in a thread of its own.
     """
 
     def __init__(
         self,
-        derive: Callable[[], bool],
+        derive: Derive,
         on_indexed: Callable[[], None],
         *,
         describe_failures: Callable[[], str] = str,
         on_warning: Callable[[str], None] = lambda _warning: None,
+        follower: IndexWorker | None = None,
     ) -> None:
         self._derive = derive
         self._on_indexed = on_indexed
         self._describe_failures = describe_failures
         self._on_warning = on_warning
+        self._follower = follower
         self._wake_event = Event()
         self._stop_event = Event()
         self._lock = Lock()
-        self._sender_deadlines: dict[str, float] = {}
-        """Senders that announced more, and until when to wait for them."""
+        self._senders: dict[tuple[str, str], _Sender] = {}
+        """By person and machine."""
         self._thread = Thread(target=self._run, name="derive", daemon=True)
         self._rest_period = _QUIET_PERIOD
-        self.last_error = ""
+        self._last_error = ""
+        self._warning = ""
+
+    def as_follower_of(self, derive: Derive) -> IndexWorker:
+        """Return a worker that starts and stops this one, too."""
+        return IndexWorker(
+            derive, self._on_indexed, on_warning=self._on_warning, follower=self
+        )
+
+    @property
+    def last_error(self) -> str:
         """Why the last attempt failed."""
-        self.warning = ""
+        return self._last_error or (self._follower.last_error if self._follower else "")
+
+    @property
+    def warning(self) -> str:
         """The current warning for the administrator; it quotes nothing uploaded."""
+        return self._warning or (self._follower.warning if self._follower else "")
 
     def start(self) -> None:
         """Start the thread, with whatever is pending."""
         self._wake_event.set()
         self._thread.start()
+        if self._follower is not None:
+            self._follower.start()
 
-    def notify(self, sender: str = "", *, has_more: bool = False) -> None:
-        """Derive soon: a sender has uploaded something, and may have announced more."""
+    def notify(
+        self, person: str = "", machine: str = "", *, has_more: bool = False
+    ) -> None:
+        """Derive soon: a person has uploaded something, and may have announced more."""
         with self._lock:
-            self._sender_deadlines.pop(sender, None)
+            known = self._senders.pop((person, machine), None)
             if has_more:
-                self._sender_deadlines[sender] = monotonic() + _SENDER_TIMEOUT
-        self._wake_event.set()
+                now = monotonic()
+                since = known.since if known else now
+                self._senders[person, machine] = _Sender(since, now + _SENDER_TIMEOUT)
+        if not has_more:
+            self._wake_event.set()
+        if self._follower is not None:
+            self._follower.notify(person, machine, has_more=has_more)
 
     def stop(self) -> None:
         """Stop the thread, after the current derivation."""
         self._stop_event.set()
         self._wake_event.set()
+        if self._follower is not None:
+            self._follower.stop()
         self._thread.join(_JOIN_TIMEOUT)
 
-    def _expects_more(self) -> bool:
+    def _people_sending(self) -> frozenset[str]:
+        """Return the people whose sources wait, because they announced more."""
+        now = monotonic()
+        people: set[str] = set()
         with self._lock:
-            return max(self._sender_deadlines.values(), default=0.0) > monotonic()
+            for key, sender in list(self._senders.items()):
+                if sender.deadline <= now:
+                    del self._senders[key]
+                elif now - sender.since < _MAX_WAIT:
+                    people.add(key[0])
+                else:
+                    self._senders[key] = replace(sender, since=now)
+        return frozenset(people)
 
     def _wait_until_quiet(self) -> None:
         """Wait until no uploads come in, but not too long."""
@@ -366,18 +494,16 @@ class IndexWorker:
         quiet = max(_QUIET_PERIOD, self._rest_period / 2)
         while self._wake_event.is_set() and not self._stop_event.is_set():
             self._wake_event.clear()
-            while not self._wake_event.wait(quiet):
-                if not self._expects_more() or monotonic() - started >= _MAX_WAIT:
-                    return
-            left = _MAX_WAIT if self._expects_more() else self._rest_period
-            if monotonic() - started >= left:
+            if not self._wake_event.wait(quiet):
+                return
+            if monotonic() - started >= self._rest_period:
                 return
 
     def _set_warning(self, warning: str) -> None:
         """Report a warning, unless it is the same as before."""
-        if warning and warning != self.warning:
+        if warning and warning != self._warning:
             self._on_warning(warning)
-        self.warning = warning
+        self._warning = warning
 
     def _run(self) -> None:
         while not self._stop_event.is_set():
@@ -385,17 +511,19 @@ class IndexWorker:
             self._wait_until_quiet()
             started = monotonic()
             try:
-                while not self._stop_event.is_set() and self._derive():
+                while not self._stop_event.is_set() and self._derive(
+                    self._people_sending()
+                ):
                     self._on_indexed()
-                    if self._expects_more():
-                        break
-                self.last_error = ""
+                self._last_error = ""
                 self._rest_period = min(
-                    max(monotonic() - started, _QUIET_PERIOD), _MAX_WAIT
+                    max(monotonic() - started, _QUIET_PERIOD), _MAX_REST
                 )
                 self._set_warning(self._describe_failures())
             except Exception as error:  # noqa: BLE001 (one bad source must not stop all)
-                self.last_error = f"{type(error).__name__}: {error}"
+                self._last_error = f"{type(error).__name__}: {error}"
                 self._set_warning(f"indexing failed ({type(error).__name__}); retrying")
                 self._stop_event.wait(_RETRY_DELAY)
                 self._wake_event.set()
+            if self._follower is not None:
+                self._follower.notify()

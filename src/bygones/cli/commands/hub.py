@@ -220,7 +220,7 @@ def describe_selector(selector: ErasureSelector) -> str:
     default=4096,
     show_default=True,
     metavar="MB",
-    help="Memory for indexing; sessions that need more are skipped.",
+    help="Memory for each of two indexing processes; sessions that need more are skipped.",
 )
 @click.option(
     "--max-seconds",
@@ -309,14 +309,12 @@ def _read_oidc(path: Path) -> OidcConfig:
 def _run_hub(config: HubConfig, store: str, raw: str, limits: DeriveLimits) -> None:
     from bygones.hub.server import HubServer
     from bygones.team.access import check_blobs, open_store, record_blob_store
-    from bygones.team.derive_process import DeriveProcess
-    from bygones.team.worker import FailedFamilies
+    from bygones.team.derive_process import HubDerivation
 
-    withheld = FailedFamilies()
     with (
         open_hub(store, raw, replaces_index=True) as (engine, objects),
         closing(open_store(store)) as notes,
-        closing(DeriveProcess(store, raw, withheld, limits)) as process,
+        closing(HubDerivation(store, raw, limits)) as derivation,
     ):
         if missing := check_blobs(engine, objects):
             raise RawStoreIncomplete(missing[0], len(missing))
@@ -326,9 +324,10 @@ def _run_hub(config: HubConfig, store: str, raw: str, limits: DeriveLimits) -> N
             objects,
             config,
             open_reader=lambda scope: engine.open_reader(scope, objects),
-            derive=process.derive,
+            derive=derivation.quick.derive,
+            derive_long=derivation.long.derive,
             notes=notes,
-            describe_failures=withheld.describe,
+            describe_failures=derivation.failed.describe,
             on_warning=lambda sentence: click.echo(sentence, err=True),
         )
         sys.stderr.write(
