@@ -409,6 +409,26 @@ def test_hints_after_damage_lead_to_an_end(
         assert {*hints} <= {*done}
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_hints_without_a_backup_end_with_an_accepted_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str
+) -> None:
+    sandbox = make_small(tmp_path)
+    for path in sandbox.home.path.rglob("*.jsonl"):
+        path.unlink()
+    WAYS[way](sandbox)
+
+    done = follow_hints(sandbox, "verify", {}, capsys)
+
+    code = main(["verify", "--archive", str(sandbox.archive)])
+    assert "Traceback" not in capsys.readouterr().err
+    if way in {"garbage", "empty"}:
+        assert code == ExitCode.ARCHIVE_DAMAGED
+        return
+    assert code == ExitCode.SUCCESS, done
+    assert len(done) <= 4  # one command, and what three hints say
+
+
 def follow_hints(
     sandbox: Sandbox,
     first: str,
@@ -423,6 +443,7 @@ def follow_hints(
             places.get(argument, argument) for argument in shlex.split(command)
         ]
         home = ["--home", str(sandbox.home.path)] * (arguments[0] in {"ingest", "list"})
+        home += ["--yes"] * ("--accept-loss" in arguments)
         code = main([*arguments, "--archive", str(sandbox.archive), *home])
         done.append(command)
         printed = capsys.readouterr().err
@@ -431,6 +452,7 @@ def follow_hints(
         if code != ExitCode.SUCCESS:
             hints = find_hints(printed)
             assert command not in hints, f"{command} suggests itself: {printed}"
+            hints = [hint for hint in hints if "BACKUP" not in hint or places]
             pending += [hint for hint in hints if hint not in (*done, *pending)]
     return done
 

@@ -50,6 +50,7 @@
     + ArchiveDamaged
       * NotADatabase
         - ArchiveEmpty
+      * BytesLost
       * NothingRecovered
     + IndexNotFound
       * PurgeUnfinished
@@ -104,6 +105,7 @@ from bygones.errors.archive import (
     ArchiveNotOwned,
     ArchiveTooNew,
     BackupNewer,
+    BytesLost,
     IndexBusy,
     IndexDamaged,
     IndexNotFound,
@@ -211,6 +213,7 @@ __all__ = [
     "BackupNewer",
     "BadRequest",
     "BygonesError",
+    "BytesLost",
     "ClaudeNotFound",
     "ErasureOnHold",
     "ExitCode",

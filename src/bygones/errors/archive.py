@@ -86,6 +86,19 @@ class ArchiveDamaged(ArchiveError):
     hint = "run `bygones repair`, which recovers everything that is intact"
 
 
+class BytesLost(ArchiveDamaged):
+    """Bytes were damaged, no copy was found, and the user accepted the loss."""
+
+    accepted_ns: int
+    """When the loss was accepted."""
+
+    message = "bytes of {self.path} are lost: {self.detail}"
+    hint = (
+        "the loss was accepted with `bygones repair --accept-loss`; if you find a copy,"
+        " `bygones repair --from PATH` recovers the bytes"
+    )
+
+
 class NotADatabase(ArchiveDamaged):
     """The file of the archive is not a database."""
 

@@ -167,13 +167,13 @@ class Indexer:
             stored_source.number, stored_source.generation, start=start
         )
         for chunk, raw in chunks:
+            if chunk.start > position + len(rest):
+                yield _missing_bytes(stored_source, position, chunk.start)
+                position, rest = chunk.start, b""
             if raw is None:
                 position, rest = min(chunk.stop, stop), b""
-                length = position - chunk.start
-                location = Position(
-                    stored_source.id, stored_source.generation, chunk.start, length
-                )
-                yield Problem("damaged", location)
+                kind = "lost" if chunk.lost_ns else "damaged"
+                yield _missing_bytes(stored_source, chunk.start, position, kind)
                 continue
             from_offset = max(position + len(rest), chunk.start)
             joined = rest + raw[from_offset - chunk.start : stop - chunk.start]
@@ -185,6 +185,8 @@ class Indexer:
             rest = joined[cut:]
             if is_last:
                 return
+        if position + len(rest) < stop:
+            yield _missing_bytes(stored_source, position, stop)
 
     def _indexed_source(self, stored_source: StoredSource) -> IndexedSource | None:
         """Return the state of a source; `None` if it has a new generation."""
@@ -603,6 +605,14 @@ class Indexer:
             return
         ids = [record_ids.get(offset, 0) for _, _, offset, _ in batch.rows]
         self._add_documents(stored_source, start, batch, ids)
+
+
+def _missing_bytes(
+    stored_source: StoredSource, start: int, stop: int, kind: str = "damaged"
+) -> Problem:
+    """Return the problem of bytes that cannot be read."""
+    location = (stored_source.id, stored_source.generation, start, stop - start)
+    return Problem(kind, Position(*location))
 
 
 def _damaged_source_problem(number: int) -> Problem:

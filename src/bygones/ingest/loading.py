@@ -354,7 +354,10 @@ class StoreLoader(RecordLoader):
         size = self._choose_block_size(position)
         if position.length >= size:
             return self._byte_store.read_bytes(*key, position.offset, position.length)
-        block = self._byte_store.read_bytes(*key, position.offset, size)
+        try:
+            block = self._byte_store.read_bytes(*key, position.offset, size)
+        except ArchiveDamaged:  # perhaps only after the record
+            return self._byte_store.read_bytes(*key, position.offset, position.length)
         self._read_ahead = (
             position.source_id,
             position.generation,

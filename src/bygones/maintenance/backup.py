@@ -7,7 +7,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bygones.errors import ArchiveDamaged, ArchiveError, BackupNewer, NotABackup
+from bygones.errors import (
+    ArchiveDamaged,
+    ArchiveError,
+    BackupNewer,
+    BytesLost,
+    NotABackup,
+)
 from bygones.maintenance.verify import remove_verification
 from bygones.model.base import SessionId
 from bygones.render.numbers import pluralize
@@ -95,23 +101,30 @@ def _has_bytes(
     ours: ArchiveDB, number: int, theirs: ArchiveDB, place: tuple[int, int]
 ) -> bool:
     our_place = (number, place[1])
-    known = set(ours.chunk_hashes(*our_place))
-    for start, stop, digest in theirs.chunk_hashes(*place):
-        # The last chunk may have been replaced by a longer one that starts with it.
-        is_same = (start, stop, digest) in known
-        if (
-            not is_same
-            and sha256_digest(ours.read_bytes(*our_place, start, stop - start))
-            != digest
-        ):
+    our_losses = ours.accepted_losses(*our_place)
+    known = {one for one in ours.chunk_hashes(*our_place) if one[0] not in our_losses}
+    missing = [one for one in theirs.chunk_hashes(*place) if one not in known]
+    their_losses = theirs.accepted_losses(*place) if missing else set()
+    for start, stop, digest in missing:
+        if start in their_losses:
+            continue  # what is lost there too can't be lost
+        try:
+            # The last chunk may have been replaced by a longer one that starts with it.
+            raw = ours.read_bytes(*our_place, start, stop - start)
+        except BytesLost:
+            return False
+        if sha256_digest(raw) != digest:
             return False
     fragment = b""
     with suppress(ArchiveDamaged):  # what can't be read can't be lost
         fragment = theirs.fragment(*place)
     start = theirs.generation_stored_bytes(*place)
-    our_bytes = ours.read_bytes(*our_place, start, len(fragment)) + ours.fragment(
-        *our_place
-    )
+    try:
+        our_bytes = ours.read_bytes(*our_place, start, len(fragment)) + ours.fragment(
+            *our_place
+        )
+    except BytesLost:
+        return not fragment
     return our_bytes.startswith(fragment)
 
 
@@ -195,14 +208,16 @@ def _replace_backup(archive_dir: ArchiveDir, folder: Path) -> None:
 
 
 def _count_damages(archive_dir: ArchiveDir) -> int:
-    """Return how many chunks are damaged or missing."""
+    """Return how many chunks are damaged, besides those that are accepted as lost."""
     sources, lost = load_readable_sources(archive_dir.byte_store)
     count = len(lost)
     for source in sources:
         for generation in range(source.generation + 1):
             try:
                 chunks = archive_dir.byte_store.verify_chunks(source.number, generation)
-                count += sum(1 for _, damage in chunks if damage)
+                count += sum(
+                    1 for chunk, damage in chunks if damage and not chunk.lost_ns
+                )
             except ArchiveDamaged:
                 count += 1
     return count

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bygones.errors import ArchiveDamaged, ArchiveError
+from bygones.errors import ArchiveDamaged, ArchiveError, BytesLost
 from bygones.model.base import Position, SourceId, decode_path, encode_path
 from bygones.sources.fingerprint import (
     SourceChange,
@@ -23,6 +23,7 @@ from bygones.store.archive_db import (
     StoredSource,
 )
 from bygones.store.compression import (
+    UNKNOWN_HASH,
     HashedFrame,
     compress_and_hash,
     sha256_digest,
@@ -41,6 +42,8 @@ class DamagedPart(Struct, frozen=True):
     """The hash of the bytes; nothing if it is lost too."""
     chunk: int = 0
     """The number of the chunk; 0 for the unfinished last line, or if there is none."""
+    lost_ns: int = 0
+    """When the user accepted that the bytes are lost; 0 if that did not happen."""
 
 
 def find_recoverable(archive_db: ArchiveDB, parts: Iterable[DamagedPart]) -> int:
@@ -71,7 +74,8 @@ def _check_chunks(
         if chunk.start > end:
             yield DamagedPart(source, generation, end, chunk.start)
         if reason:
-            place = (chunk.start, chunk.stop, chunk.hash, chunk.id)
+            digest = b"" if chunk.hash == UNKNOWN_HASH else chunk.hash
+            place = (chunk.start, chunk.stop, digest, chunk.id, chunk.lost_ns)
             yield DamagedPart(source, generation, *place)
         end = chunk.stop
     expected = archive_db.generation_stored_bytes(source.number, generation)
@@ -84,10 +88,11 @@ def _check_fragment(
 ) -> Iterator[DamagedPart]:
     try:
         archive_db.fragment(source.number, generation)
-    except ArchiveDamaged:
+    except ArchiveDamaged as error:
         found = archive_db.fragment_range(source.number, generation)
+        lost_ns = error.accepted_ns if isinstance(error, BytesLost) else 0
         if found is not None:
-            yield DamagedPart(source, generation, *found)
+            yield DamagedPart(source, generation, *found, lost_ns=lost_ns)
 
 
 class OtherCopies:
@@ -168,6 +173,8 @@ class OtherCopies:
         }:
             return []
         for chunk, _ in self._own.verify_chunks(source.number, part.generation):
+            if chunk.hash == UNKNOWN_HASH:
+                continue
             same = _read(source.id, chunk.start, chunk.stop)
             if same is None or sha256_digest(same) != chunk.hash:
                 return []

@@ -8,7 +8,7 @@ damaged, a new one is written with all rows that are left; the damaged file stay
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -46,6 +46,9 @@ class RepairResult(Struct, kw_only=True):
 
     recovered: list[DamagedPart] = []
     lost: list[DamagedPart] = []
+    """What is damaged, and was not found anywhere."""
+    accepted: list[DamagedPart] = []
+    """What the user accepted as lost, and was not found anywhere."""
     damaged_copy: Path | None = None
     """The damaged database, if a new one was written."""
     source_count: int = 0
@@ -53,11 +56,16 @@ class RepairResult(Struct, kw_only=True):
 
     @property
     def recovered_bytes(self) -> int:
-        return sum(part.stop - part.start for part in self.recovered)
+        return count_bytes(self.recovered)
 
     @property
     def lost_bytes(self) -> int:
-        return sum(part.stop - part.start for part in self.lost)
+        return count_bytes(self.lost)
+
+
+def count_bytes(parts: Iterable[DamagedPart]) -> int:
+    """Return how many bytes some parts have."""
+    return sum(part.stop - part.start for part in parts)
 
 
 def repair_archive(
@@ -76,7 +84,7 @@ def repair_archive(
     """
     if not ArchiveDir.exists(folder):
         raise ArchiveNotFound(folder)
-    result = RepairResult(recovered=[], lost=[])
+    result = RepairResult(recovered=[], lost=[], accepted=[])
     progress = progress or NullProgress()
     with writer_lock(folder, timeout=lock_timeout):
         if _is_database_damaged(folder):
@@ -95,6 +103,44 @@ def repair_archive(
     return result
 
 
+def accept_losses(
+    folder: Path,
+    parts: Iterable[DamagedPart],
+    *,
+    progress: ProgressReporter | None = None,
+    lock_timeout: float = 5.0,
+) -> list[DamagedPart]:
+    """Mark damaged parts as lost; return them with the time.
+
+    Call it after `repair_archive`, with what is lost. Nothing is deleted, and a later
+    repair recovers the bytes if it finds a copy.
+    """
+    chosen = {_place(part) for part in parts}
+    with (
+        writer_lock(folder, timeout=lock_timeout),
+        ArchiveDir(folder, write=True) as archive_dir,
+    ):
+        archive_db = archive_dir.byte_store
+        damaged = [
+            part
+            for part in find_damaged_parts(archive_db)
+            if not part.lost_ns and _place(part) in chosen
+        ]
+        with archive_db.db:
+            for part in damaged:
+                archive_db.accept_loss(*_place(part), chunk=part.chunk)
+        archive_db.clear_cache()
+        remove_verification(folder)
+        rebuild_index(archive_dir, progress or NullProgress())
+        return [
+            part for part in find_damaged_parts(archive_db) if _place(part) in chosen
+        ]
+
+
+def _place(part: DamagedPart) -> tuple[int, int, int, int]:
+    return part.source.number, part.generation, part.start, part.stop
+
+
 def _recover_parts(
     archive_db: ArchiveDB, others: Sequence[Path], result: RepairResult
 ) -> None:
@@ -103,6 +149,9 @@ def _recover_parts(
         for part in parts:
             if _recover(archive_db, copies, part):
                 result.recovered.append(part)
+                continue
+            if part.lost_ns:
+                result.accepted.append(part)
                 continue
             result.lost.append(part)
             if part.generation == part.source.generation:
@@ -116,6 +165,8 @@ def _recover(archive_db: ArchiveDB, copies: OtherCopies, part: DamagedPart) -> b
     number, generation = part.source.number, part.generation
     if not part.hash:
         chunks = copies.find_chunks(part)
+        if chunks and part.chunk:  # a mark without a hash
+            archive_db.delete_chunk(part.chunk)
         source = structs.replace(part.source, generation=generation)
         for start, frame, size in chunks:
             archive_db.add_chunk(source, start, start + size, frame)

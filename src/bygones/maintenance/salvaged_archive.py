@@ -12,7 +12,11 @@ from bygones.errors import ArchiveDamaged
 from bygones.model.base import SourceKind
 from bygones.sources.fingerprint import fingerprint_bytes
 from bygones.store.archive_db import ArchiveDB
-from bygones.store.compression import decompress, sha256_digest
+from bygones.store.compression import (
+    decompress,
+    load_accepted_ns,
+    sha256_digest,
+)
 from bygones.store.connect import fetch_all
 from bygones.store.salvage import SalvagedRow, Value, read_rows
 
@@ -71,13 +75,16 @@ class SalvagedArchive:
         size = int(str(stop)) - int(str(start))
         is_intact = _is_intact(frame, digest, size)
         sql = (
-            "SELECT stop, length(frame) > 0 FROM chunk"
+            "SELECT stop, frame FROM chunk"
             " WHERE source = ? AND generation = ? AND start = ?"
         )
         known = self._target.db.execute(sql, (source, generation, start)).fetchone()
-        if known is not None and (bool(known[1]), known[0]) >= (is_intact, stop):
-            return
-        kept = frame if is_intact else b""  # verification reports it
+        if known is not None:
+            has_intact = bool(known[1]) and not _is_accepted_loss(known[1])
+            if (has_intact, known[0]) >= (is_intact, stop):
+                return
+        is_kept = is_intact or _is_accepted_loss(frame)
+        kept = frame if is_kept else b""  # verification reports it
         self._insert("chunk", (source, generation, start, stop, digest, kept))
 
     def _insert(self, table: str, values: tuple[Value, ...]) -> None:
@@ -172,6 +179,10 @@ class SalvagedArchive:
                 rest=found.unfinished_hash,
             )
         )
+
+
+def _is_accepted_loss(frame: Value) -> bool:
+    return isinstance(frame, bytes) and load_accepted_ns(frame) > 0
 
 
 def _is_intact(frame: Value, digest: Value, size: int) -> bool:

@@ -6,13 +6,19 @@ import os
 import shutil
 import tempfile
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
 
-from bygones.errors import ArchiveDamaged, ArchiveNotFound, IndexBusy, IndexDamaged
+from bygones.errors import (
+    ArchiveDamaged,
+    ArchiveNotFound,
+    BytesLost,
+    IndexBusy,
+    IndexDamaged,
+)
 from bygones.ingest.indexer import fill_index, rebuild_index
 from bygones.maintenance.damaged_parts import find_damaged_parts, find_recoverable
 from bygones.maintenance.indexed_words import IndexedWords
@@ -39,6 +45,8 @@ class Damage(Struct, frozen=True):
     start: int
     stop: int
     reason: str
+    accepted_at: datetime | None = None
+    """When the user accepted that the bytes are lost."""
 
 
 class VerificationResult(Struct, kw_only=True):
@@ -50,6 +58,8 @@ class VerificationResult(Struct, kw_only=True):
     damages: list[Damage] = []
     gaps: list[Damage] = []
     """Ranges of a source that no chunk contains."""
+    accepted: list[Damage] = []
+    """What is damaged too, but the user accepted it as lost."""
     database: str = "ok"
     """The result of SQLite's own check."""
     has_index: bool = True
@@ -71,14 +81,15 @@ class VerificationResult(Struct, kw_only=True):
 
     @property
     def is_intact(self) -> bool:
-        """Whether no problem was found."""
+        """Whether no problem was found, except accepted losses."""
         found = (*self.damages, *self.gaps, *self.differences)
         return not found and self.database == "ok"
 
     @property
     def intact_sources(self) -> int:
         """The number of sources without problems."""
-        return self.sources - len({bad.source for bad in (*self.damages, *self.gaps)})
+        damages = (*self.damages, *self.gaps, *self.accepted)
+        return self.sources - len({bad.source for bad in damages})
 
 
 _VERIFICATION_FILE = "verified.json"
@@ -180,7 +191,7 @@ def verify(
     `now` is given, the result is saved in the archive's folder.
     """
     progress = progress or NullProgress()
-    result = VerificationResult(damages=[], gaps=[], differences=[])
+    result = VerificationResult(damages=[], gaps=[], accepted=[], differences=[])
     with ArchiveDir(folder) as archive_dir:
         result.has_index = archive_dir.index is not None and not find_corruption(
             archive_dir.index.db
@@ -242,6 +253,11 @@ def _check_sources(
                         )
                         result.gaps.append(gap)
                     archive_dir.byte_store.fragment(source.number, generation)
+            except BytesLost as error:
+                found = archive_dir.byte_store.fragment_range(source.number, generation)
+                start, stop = found[:2] if found else (end, source.size)
+                place = (source.id, generation, start, stop)
+                result.accepted.append(_accepted_loss(place, error.accepted_ns))
             except ArchiveDamaged as error:
                 bad = Damage(source.id, generation, end, source.size, error.detail)
                 result.damages.append(bad)
@@ -256,14 +272,23 @@ def _check_chunk(
     end: int,
     reason: str,
 ) -> None:
-    result.chunks += 1
-    result.bytes += chunk.stop - chunk.start
     location = (stored_source.id, chunk.generation)
+    if not chunk.lost_ns:
+        result.chunks += 1
+        result.bytes += chunk.stop - chunk.start
     if chunk.start != end:
         gap = Damage(*location, end, chunk.start, "no chunk holds these bytes")
         result.gaps.append(gap)
-    if reason:
+    if chunk.lost_ns:
+        place = (*location, chunk.start, chunk.stop)
+        result.accepted.append(_accepted_loss(place, chunk.lost_ns))
+    elif reason:
         result.damages.append(Damage(*location, chunk.start, chunk.stop, reason))
+
+
+def _accepted_loss(place: tuple[str, int, int, int], accepted_ns: int) -> Damage:
+    accepted_at = datetime.fromtimestamp(accepted_ns // 10**9, UTC)
+    return Damage(*place, "accepted as lost", accepted_at)
 
 
 def is_index_current(archive_dir: ArchiveDir) -> bool:

@@ -232,6 +232,7 @@ PROBLEM_KINDS = {
         ProblemKind("double-result", "a tool call has more than one result"),
         ProblemKind("lost-result", "a tool result has no matching tool call"),
         ProblemKind("damaged", "bytes in the archive are damaged"),
+        ProblemKind("lost", "bytes are lost, and the loss was accepted"),
         ProblemKind("mixed-sessions", "a file contains records of several sessions"),
     )
 }

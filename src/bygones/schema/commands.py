@@ -60,6 +60,10 @@ class DamageObject(JsonObject, frozen=True, kw_only=True, tag="damage"):
     reason: str
     is_gap: bool
     """Whether the bytes are missing."""
+    session_id: str | None = None
+    """The session that the bytes belong to, if known; from `repair`."""
+    accepted_at: datetime | None = None
+    """When it was accepted as lost, with `repair --accept-loss`."""
 
 
 class VerificationObject(JsonObject, frozen=True, kw_only=True, tag="verification"):
@@ -81,6 +85,9 @@ class VerificationObject(JsonObject, frozen=True, kw_only=True, tag="verificatio
     """Parts of the index that are damaged or differ from a rebuild."""
     recoverable_count: int
     """Damaged parts that `repair` can recover from files that still contain them."""
+    accepted_count: int
+    """Parts that were accepted as lost; they are not among the damages."""
+    accepted_bytes: int
 
 
 class RepairObject(JsonObject, frozen=True, kw_only=True, tag="repair"):
@@ -89,7 +96,11 @@ class RepairObject(JsonObject, frozen=True, kw_only=True, tag="repair"):
     recovered_count: int
     recovered_bytes: int
     lost_count: int
+    """Parts that are still damaged."""
     lost_bytes: int
+    accepted_count: int
+    """Parts that are accepted as lost, now or earlier."""
+    accepted_bytes: int
     source_count: int
     is_index_rebuilt: bool
     damaged_file: str | None

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from sys import intern
@@ -14,9 +15,9 @@ from typing import Any
 from zlib import crc32
 
 import apsw
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from bygones.errors import ArchiveDamaged, ArchiveNotFound
+from bygones.errors import ArchiveDamaged, ArchiveNotFound, BytesLost
 from bygones.model.base import (
     AgentId,
     ProjectKey,
@@ -26,10 +27,14 @@ from bygones.model.base import (
     SourceKind,
 )
 from bygones.store.compression import (
+    MARK_SIZE,
+    UNKNOWN_HASH,
     ChunkHead,
     HashedFrame,
     compress_and_hash,
     decompress,
+    load_accepted_ns,
+    mark_as_lost,
     sha256_digest,
 )
 from bygones.store.connect import (
@@ -116,6 +121,8 @@ class Chunk(Struct, frozen=True):
     start: int
     stop: int
     hash: bytes
+    lost_ns: int = 0
+    """When the user accepted that its bytes are lost, if that was found by reading."""
 
 
 def stored_source_from_row(row: Row) -> StoredSource:
@@ -397,6 +404,9 @@ class ArchiveDB:
             (stored_source.number, stored_source.generation, start, stop, *frame),
         )
 
+    def delete_chunk(self, chunk: int) -> None:
+        self.db.execute("DELETE FROM chunk WHERE id = ?", (chunk,))
+
     def pop_small_last_chunk(self, stored_source: StoredSource) -> tuple[int, bytes]:
         """Delete the last chunk if it is small; return its offset and bytes.
 
@@ -411,7 +421,7 @@ class ArchiveDB:
         if row is None or row[2] - row[1] >= CHUNK_SIZE // 2:
             return stored_source.stored_bytes, b""
         raw = self._cached_chunk(row[0], row[3])
-        self.db.execute("DELETE FROM chunk WHERE id = ?", (row[0],))
+        self.delete_chunk(row[0])
         return int(row[1]), raw
 
     def set_fragment(
@@ -462,6 +472,8 @@ class ArchiveDB:
         for chunk in chunks:
             try:
                 raw = self._cached_chunk(chunk.id, chunk.hash)
+            except BytesLost as error:
+                yield structs.replace(chunk, lost_ns=error.accepted_ns), None
             except ArchiveDamaged:
                 yield chunk, None
             else:
@@ -488,6 +500,15 @@ class ArchiveDB:
             " ORDER BY start",
             (number, generation),
         )
+
+    def accepted_losses(self, number: int, generation: int) -> set[int]:
+        """Return the offsets of chunks that are accepted as lost."""
+        sql = (
+            "SELECT start, substr(frame, 1, ?) FROM chunk"
+            " WHERE source = ? AND generation = ?"
+        )
+        rows = fetch_all(self.db, sql, (MARK_SIZE, number, generation))
+        return {start for start, head in rows if load_accepted_ns(head)}
 
     def read_bytes(
         self, number: int, generation: int, offset: int, length: int
@@ -594,6 +615,10 @@ class ArchiveDB:
     def _decompress_verified(
         self, what: str, expected: bytes, frame: bytes, size: int = 0
     ) -> bytes:
+        if accepted_ns := load_accepted_ns(frame):
+            day = datetime.fromtimestamp(accepted_ns // 10**9, UTC).date()
+            detail = f"{what}, accepted on {day}"
+            raise BytesLost(self.path, detail, accepted_ns)
         try:
             raw = decompress(frame, expected_size=size)
         except Exception as error:
@@ -616,13 +641,19 @@ class ArchiveDB:
         return (int(row[0]), int(row[1]), row[2]) if row else None
 
     def find_bytes(self, digest: bytes, size: int) -> bytes | None:
-        """Return the bytes with a hash, if an intact chunk contains them."""
+        """Return the bytes with a hash, if they are an intact chunk or last line."""
         sql = "SELECT id FROM chunk WHERE hash = ? AND stop - start = ?"
         with translate_read_errors(self.path):
             rows = fetch_all(self.db, sql, (digest, size))
         for (id_,) in rows:
             with suppress(ArchiveDamaged):
                 return self._load_chunk(id_, digest)
+        sql = "SELECT source, generation FROM fragment WHERE hash = ?"
+        with translate_read_errors(self.path):
+            places = fetch_all(self.db, sql, (digest,))
+        for place in places:
+            with suppress(ArchiveDamaged):
+                return self.fragment(*place)
         return None
 
     def replace_frame(
@@ -635,6 +666,33 @@ class ArchiveDB:
         else:
             sql = "UPDATE fragment SET frame = ? WHERE source = ? AND generation = ?"
             self.db.execute(sql, (frame, number, generation))
+
+    def accept_loss(
+        self, number: int, generation: int, start: int, stop: int, *, chunk: int
+    ) -> None:
+        """Mark bytes as lost: of a chunk, of no chunk, or of an unfinished last line.
+
+        The damaged frame is kept behind the mark.
+        """
+        now = time.time_ns()
+        if chunk:
+            sql = "SELECT frame FROM chunk WHERE id = ?"
+            (frame,) = fetch_one(self.db, sql, (chunk,))
+            self.replace_frame(number, generation, chunk, mark_as_lost(frame, now))
+            return
+        sql = (
+            "SELECT frame FROM fragment"
+            " WHERE source = ? AND generation = ? AND start = ?"
+        )
+        row = fetch_one(self.db, sql, (number, generation, start))
+        if row is not None:
+            self.replace_frame(number, generation, 0, mark_as_lost(row[0], now))
+            return
+        self.db.execute(
+            "INSERT INTO chunk (source, generation, start, stop, hash, frame)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (number, generation, start, stop, UNKNOWN_HASH, mark_as_lost(b"", now)),
+        )
 
     def forget_fingerprint(self, stored_source: StoredSource) -> None:
         """Let the next ingestion read the file as a new generation."""
@@ -687,6 +745,9 @@ class ArchiveDB:
         for chunk in self._load_chunk_rows(number, generation):
             try:
                 raw = self._load_chunk(chunk.id, chunk.hash)
+            except BytesLost as error:
+                yield structs.replace(chunk, lost_ns=error.accepted_ns), error.detail
+                continue
             except ArchiveDamaged as error:
                 yield chunk, error.detail
                 continue

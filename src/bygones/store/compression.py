@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from _thread import _local as local  # threading.local, without importing threading
 from collections import deque
+from struct import Struct as BinaryFormat
 from typing import TYPE_CHECKING, Self
 
 # `list` neither hashes nor decompresses, and must start fast.
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
     import zstandard
 
 __all__ = [
+    "MARK_SIZE",
+    "UNKNOWN_HASH",
     "ChunkHead",
     "CompressionQueue",
     "HashedFrame",
     "compress",
     "compress_and_hash",
     "decompress",
+    "load_accepted_ns",
+    "mark_as_lost",
     "sha256_digest",
 ]
 
@@ -161,3 +166,32 @@ class _Codecs(local):
 
 
 _CODECS = _Codecs()
+
+
+_MARK = BinaryFormat("<IIq")
+"""Starts the frame of bytes that are lost, if the user has accepted that: a skippable
+frame of zstd, with its magic number, its size, and the time in nanoseconds.
+
+The damaged bytes follow, so that nothing is deleted. If the bytes turn up, their frame
+replaces this one, and the mark with it.
+"""
+_MAGIC, _TIME_BYTES = 0x184D2A5B, 8
+
+MARK_SIZE = _MARK.size
+
+UNKNOWN_HASH = bytes(32)
+"""Takes the place of the hash of lost bytes, if it is lost too."""
+
+
+def mark_as_lost(frame: bytes, accepted_ns: int) -> bytes:
+    """Return a damaged frame with the time at which the user accepted the loss."""
+    return _MARK.pack(_MAGIC, _TIME_BYTES, accepted_ns) + frame
+
+
+def load_accepted_ns(frame: bytes) -> int:
+    """Return when the loss of a frame's bytes was accepted; 0 if it was not."""
+    if len(frame) < _MARK.size:
+        return 0
+    magic, size, accepted_ns = _MARK.unpack_from(frame)
+    is_marked = (magic, size) == (_MAGIC, _TIME_BYTES)
+    return max(int(accepted_ns), 0) if is_marked else 0

@@ -54,6 +54,6 @@ def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
             f"rebuilt: {pluralize(report.derived_sessions, 'session')}, {records}"
         )
     print_problems(report.problems)
-    if report.problems:
-        lost = pluralize(len(report.problems), "stretch", "stretches")
+    if damages := [one for one in report.problems if one.kind != "lost"]:
+        lost = pluralize(len(damages), "stretch", "stretches")
         raise ArchiveDamaged(folder, f"{lost} could not be indexed")

@@ -36,7 +36,9 @@ def print_report(result: VerificationResult, folder: Path) -> None:
     checked = f"{pluralize(result.sources, 'file')}, {format_bytes(result.bytes)}"
     if result.is_intact:
         index = "; the index matches a rebuild" if result.is_index_compared else ""
-        click.echo(f"intact: {checked} in {place}{index}")
+        of = f"{result.intact_sources:,} of " if result.accepted else ""
+        click.echo(f"intact: {of}{checked} in {place}{index}")
+        _print_accepted(result)
         if note := _index_note(result):
             sys.stderr.write(f"note: {note}\n")
         return
@@ -57,7 +59,19 @@ def print_report(result: VerificationResult, folder: Path) -> None:
     click.echo(
         f"intact: {result.intact_sources:,} of {pluralize(result.sources, 'file')}"
     )
+    _print_accepted(result)
     sys.stderr.write(f"\nhint: {_repair_hint(result)}\n")
+
+
+def _print_accepted(result: VerificationResult) -> None:
+    days = sorted(
+        {one.accepted_at.date() for one in result.accepted if one.accepted_at}
+    )
+    if days:
+        size = sum(one.stop - one.start for one in result.accepted)
+        ranges = f"{pluralize(len(result.accepted), 'range')}, {format_bytes(size)}"
+        when = " to ".join(map(str, dict.fromkeys((days[0], days[-1]))))
+        click.echo(f"accepted as lost: {ranges}, on {when}")
 
 
 def _index_note(result: VerificationResult) -> str:
@@ -87,7 +101,8 @@ def _repair_hint(result: VerificationResult) -> str:
     if result.damages or result.gaps:
         return (
             "everything else is intact. If you have a backup, run"
-            " `bygones repair --from BACKUP`"
+            " `bygones repair --from BACKUP`; if there is no copy,"
+            " `bygones repair --accept-loss`"
         )
     return "run `bygones rebuild`; only the index is damaged"
 
@@ -108,7 +123,8 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
     Every stored byte is compared with its checksum. If something is damaged, the check
     continues and reports which files are intact. `bygones doctor` shows the last result.
 
-    The exit code is 0 if the archive is intact and 13 if it is damaged. With --deep, it
+    The exit code is 0 if the archive is intact, except for losses that were accepted with
+    `bygones repair --accept-loss`, and 13 if it is damaged. With --deep, it
     is 1 if there is no index to compare with, and 12 if another process keeps writing.
     """
     folder = resolve_archive_folder(archive)
@@ -130,7 +146,11 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
 
 
 def _damage_objects(result: VerificationResult) -> Iterator[DamageObject]:
-    for damages, is_gap in ((result.damages, False), (result.gaps, True)):
+    for damages, is_gap in (
+        (result.damages, False),
+        (result.gaps, True),
+        (result.accepted, False),
+    ):
         for damage in damages:
             yield DamageObject(
                 source=damage.source,
@@ -139,6 +159,7 @@ def _damage_objects(result: VerificationResult) -> Iterator[DamageObject]:
                 end=damage.stop,
                 reason=damage.reason,
                 is_gap=is_gap,
+                accepted_at=damage.accepted_at,
             )
 
 
@@ -156,4 +177,6 @@ def _result_object(result: VerificationResult) -> VerificationObject:
         is_index_compared=result.is_index_compared,
         differences=tuple(result.differences),
         recoverable_count=result.recoverable_count,
+        accepted_count=len(result.accepted),
+        accepted_bytes=sum(one.stop - one.start for one in result.accepted),
     )
