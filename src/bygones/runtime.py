@@ -10,6 +10,9 @@ from contextlib import contextmanager, suppress
 
 from bygones.errors import AddressUnavailable
 
+with suppress(ImportError):  # on Windows
+    import resource
+
 _M_ARENA_MAX = -8
 """The number of `M_ARENA_MAX` in glibc's `malloc.h`."""
 
@@ -52,6 +55,21 @@ def limit_malloc_arenas(count: int = 2) -> None:
 
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, count)
+
+
+def allow_open_files(count: int) -> int:
+    """Raise the limit of open files to a number if possible; return how many may be open.
+
+    Some systems allow a program only 256 of them by default.
+    """
+    with suppress(NameError, ValueError, OSError):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == resource.RLIM_INFINITY or soft >= count:
+            return count
+        raised = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        return raised
+    return count
 
 
 BACKLOG = 512

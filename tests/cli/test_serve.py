@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,9 +24,19 @@ from tests.build import Home
 
 
 @contextmanager
-def run_server(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start the server, and give it with the link that it printed."""
-    command = [sys.executable, "-m", "bygones", "serve", "--no-browser", *words]
+def run_server(
+    *words: str, prefix: tuple[str, ...] = ()
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Start the server, and give it with the link that it printed.
+
+    `prefix` is a command that starts it.
+    """
+    command = [
+        *prefix,
+        sys.executable,
+        *("-m", "bygones", "serve", "--no-browser"),
+        *words,
+    ]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -74,6 +85,30 @@ def test_a_page_is_served_until_ctrl_c(sample_home: Home, home_dir: Path) -> Non
         _, stderr = running.communicate(timeout=20)
     assert running.returncode == ExitCode.INTERRUPTED
     assert "Traceback" not in stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no limit of open files there")
+def test_more_idle_connections_than_files_may_be_open_do_not_block_the_owner(
+    sample_home: Home, home_dir: Path
+) -> None:
+    archive = str(home_dir / "archive")
+    Archive.ingest(archive, [sample_home.path])
+    limited = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
+    idle: list[socket.socket] = []
+    with run_server("--archive", archive, prefix=limited) as (running, link):
+        place = urlsplit(link)
+        try:
+            for _ in range(600):
+                address = (place.hostname or "", place.port or 0)
+                idle.append(socket.create_connection(address, timeout=60))
+
+            assert fetch(link)[0] == 200
+        finally:
+            for connection in idle:
+                connection.close()
+            running.send_signal(signal.SIGINT)
+        _, stderr = running.communicate(timeout=20)
+    assert "Too many open files" not in stderr
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.7.7", "example.org"])  # noqa: S104 (refused)

@@ -26,6 +26,7 @@ from bygones.render.html.markdown_html import render_markdown
 from bygones.render.html.markup import highlight_code
 from bygones.runtime import (
     BACKLOG,
+    allow_open_files,
     bind_loopback,
     bind_socket,
     limit_malloc_arenas,
@@ -190,6 +191,12 @@ class _UvicornServer(uvicorn.Server):
 
     on_shutdown: Callable[[], None]
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            # More connections may wait than are accepted at once.
+            listener.listen(BACKLOG)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.on_shutdown()
         await super().shutdown(sockets)
@@ -201,16 +208,24 @@ _MAX_SHORT_LINES_BYTES = 32 * 1024
 """Header lines may be shorter."""
 
 
+_OPEN_FILES = 4096
+"""What the server asks for; at most a third of them are connections."""
+_ACCEPTED_AT_ONCE = 16
+"""Connections that are accepted before idle ones are closed."""
+
+
 class _HttpProtocol(H11Protocol):
     """Closes connections without a request, or with countless parts.
 
     They would block others.
     """
 
+    max_connections = RequestLimits.max_connections
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.loop.call_later(RequestLimits.max_idle_seconds, self._close_if_unused)
-        if len(self.connections) > RequestLimits.max_connections:
+        if len(self.connections) > self.max_connections:
             for other in [*self.connections]:
                 if other is not self and isinstance(other, _HttpProtocol):
                     other.close_if_idle()
@@ -240,6 +255,11 @@ def create_server(
     app: SecurityMiddleware, on_shutdown: Callable[[], None]
 ) -> uvicorn.Server:
     """Return a server for an application; `on_shutdown` is called when it stops."""
+    open_files = allow_open_files(_OPEN_FILES)
+
+    class LimitedHttpProtocol(_HttpProtocol):
+        max_connections = min(RequestLimits.max_connections, open_files // 3)
+
     server = _UvicornServer(
         uvicorn.Config(
             app,
@@ -249,10 +269,10 @@ def create_server(
             server_header=False,
             ws="none",
             # The middleware limits requests; idle connections are closed.
-            http=_HttpProtocol,
+            http=LimitedHttpProtocol,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             timeout_keep_alive=30,
-            backlog=BACKLOG,
+            backlog=_ACCEPTED_AT_ONCE,
         )
     )
     server.on_shutdown = on_shutdown
