@@ -111,11 +111,12 @@ def test_browser_opens_on_a_desktop(
         assert main(["open", "last"]) == ExitCode.SUCCESS
         assert main(["open", "last", "--no-browser"]) == ExitCode.SUCCESS
 
-    (page,) = (Path(urlsplit(url).path) for url in opened)
-    link = capsys.readouterr().out.splitlines()[0]
-    assert escape(link) in page.read_text("utf-8")
-    assert stat.S_IMODE(page.stat().st_mode) == 0o600
-    assert "key=" not in opened[0]
+        (page,) = (Path(urlsplit(url).path) for url in opened)
+        link = capsys.readouterr().out.splitlines()[0]
+        assert escape(link) in page.read_text("utf-8")
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        assert "key=" not in opened[0]
+    assert not page.exists()
 
 
 def test_server_of_another_program_is_not_opened(home_dir: Path) -> None:

@@ -8,16 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from bygones.archive import Archive
 from bygones.cli.main import main
+from bygones.config import find_state_dir
 from bygones.errors import ExitCode
 from bygones.runtime import bind_socket
 from tests.build import Home
@@ -25,7 +27,7 @@ from tests.build import Home
 
 @contextmanager
 def run_server(
-    *words: str, prefix: tuple[str, ...] = ()
+    *words: str, prefix: tuple[str, ...] = (), no_browser: bool = True
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start the server, and give it with the link that it printed.
 
@@ -34,8 +36,8 @@ def run_server(
     command = [
         *prefix,
         sys.executable,
-        *("-m", "bygones", "serve", "--no-browser"),
-        *words,
+        *("-m", "bygones", "serve", *words),
+        *(["--no-browser"] if no_browser else []),
     ]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -46,6 +48,13 @@ def run_server(
     finally:
         running.kill()
         running.communicate()
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def fetch(link: str, cookie: str = "") -> tuple[int, dict[str, str], str]:
@@ -85,6 +94,56 @@ def test_a_page_is_served_until_ctrl_c(sample_home: Home, home_dir: Path) -> Non
         _, stderr = running.communicate(timeout=20)
     assert running.returncode == ExitCode.INTERRUPTED
     assert "Traceback" not in stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="other commands start a browser there")
+def test_link_is_in_a_private_file_until_it_is_used_and_in_no_command_line(
+    sample_home: Home,
+    home_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    archive = str(home_dir / "archive")
+    Archive.ingest(archive, [sample_home.path])
+    seen = tmp_path / "seen"
+    browser = tmp_path / "browser"
+    browser.write_text(
+        f"#!/bin/sh\necho \"$@\" > '{seen}.new'\nmv '{seen}.new' '{seen}'\n"
+    )
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    monkeypatch.setenv("DISPLAY", ":0")
+    with run_server("--archive", archive, no_browser=False) as (_, link):
+        wait_until(seen.exists)
+        argument = seen.read_text().strip()
+        page = Path(unquote(urlsplit(argument).path))
+        assert link.partition("key=")[2] not in argument
+        assert page.stat().st_mode & 0o777 == 0o600
+        assert link in page.read_text()
+
+        assert fetch(link)[0] == 200
+
+        wait_until(lambda: not page.exists())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signals there")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_stopped_server_leaves_no_link_behind(
+    name: str, sample_home: Home, home_dir: Path
+) -> None:
+    archive = str(home_dir / "archive")
+    Archive.ingest(archive, [sample_home.path])
+    number = getattr(signal, name)
+    with run_server("--archive", archive) as (running, link):
+        assert fetch(link)[0] == 200
+        state = find_state_dir(os.environ, home_dir)
+        assert list(state.glob("page-*"))
+
+        running.send_signal(number)
+        _, stderr = running.communicate(timeout=20)
+    assert running.returncode == -number
+    assert "Traceback" not in stderr
+    assert not list(state.glob("page-*"))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no limit of open files there")

@@ -62,7 +62,9 @@ def open_page(
         else str
     )
     if link is not None:
-        print_link(f"{link}&to={to}", open_browser=not no_browser, format_line=line)
+        print_link(
+            f"{link}&to={to}", folder, open_browser=not no_browser, format_line=line
+        )
         return
     run_server(
         folder,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import webbrowser
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from html import escape
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -21,7 +22,7 @@ from bygones.config import find_searches_file, find_state_dir
 from bygones.errors import ExitCode, NoTranscriptsFound, PathNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 _TIMEOUT = 10.0
@@ -59,12 +60,43 @@ def run_server(  # noqa: PLR0913 (most by name)
         folder, open_browser=open_browser, format_line=format_line
     )
     try:
-        WebServer(place, announcer.announce, to).run()
+        server = WebServer(place, announcer.announce, to)
+        with _stopped_by_signals(server.stop) as received:
+            server.run()
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
     finally:
-        announcer.remove_link()
+        announcer.remove_links()
+    for number in received[:1]:
+        signal.raise_signal(number)
+
+
+@contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
+    """Call `stop` when the program is asked to end or its terminal is closed.
+
+    Yields a list to which these signals are added; afterwards they end the program again.
+    """
+    received: list[int] = []
+
+    def handle(number: int, _frame: object) -> None:
+        received.append(number)
+        stop()
+
+    numbers = [
+        number
+        for name in ("SIGTERM", "SIGHUP")
+        if (number := getattr(signal, name, None)) is not None
+        and signal.getsignal(number) is signal.SIG_DFL  # not with nohup
+    ]
+    for number in numbers:
+        signal.signal(number, handle)
+    try:
+        yield received
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def find_running_server(folder: Path) -> str | None:
@@ -88,18 +120,24 @@ def find_running_server(folder: Path) -> str | None:
 
 
 def print_link(
-    link: str, *, open_browser: bool, format_line: Callable[[str], str] = str
+    link: str,
+    folder: Path,
+    *,
+    open_browser: bool,
+    format_line: Callable[[str], str] = str,
 ) -> None:
     """Print a link, and open it in a browser if there is a display."""
     sys.stdout.write(f"{format_line(link)}\n")
     sys.stdout.flush()
     if open_browser and _has_display():
-        _open_privately(link)
+        _open_privately(link, _redirect_file(folder))
 
 
-def _open_privately(link: str) -> None:
-    """Open a link through a file, as others can read the command line of a browser."""
-    page = find_state_dir(os.environ, Path.home()) / "open.html"
+def _open_privately(link: str, page: Path) -> None:
+    """Open a link through a file, as others can read the command line of a browser.
+
+    The server removes the file when the link has been used.
+    """
     try:
         write_private_file(page, _REDIRECT_PAGE.format(link=escape(link)))
     except OSError:
@@ -128,17 +166,20 @@ class _LinkAnnouncer:
         self, folder: Path, *, open_browser: bool, format_line: Callable[[str], str]
     ) -> None:
         self._format_line = format_line
+        self._folder = folder
         self._file = _link_file(folder)
         self._open_browser = open_browser
         self._is_first = True
         self._link = ""
 
     def announce(self, link: str) -> None:
+        self._remove_redirect()
         self._save_link(link.partition("&to=")[0])
         if self._is_first:
             sys.stderr.write("open this link; press Ctrl-C to stop:\n")
         print_link(
             link,
+            self._folder,
             open_browser=self._is_first and self._open_browser,
             format_line=self._format_line,
         )
@@ -149,16 +190,28 @@ class _LinkAnnouncer:
         with suppress(OSError):
             write_private_file(self._file, link)
 
-    def remove_link(self) -> None:
+    def remove_links(self) -> None:
         """Delete the saved link, unless another server has saved its own."""
+        self._remove_redirect()
         with suppress(OSError):
             if self._file.read_text("utf-8") == self._link:
                 self._file.unlink()
+
+    def _remove_redirect(self) -> None:
+        """Delete the file with which a browser was opened if it has the saved link."""
+        page = _redirect_file(self._folder)
+        with suppress(OSError):
+            if self._link and escape(self._link) in page.read_text("utf-8"):
+                page.unlink()
 
 
 def _link_file(folder: Path) -> Path:
     name = crc32(os.fsencode(folder.absolute()))
     return find_state_dir(os.environ, Path.home()) / f"page-{name:08x}"
+
+
+def _redirect_file(folder: Path) -> Path:
+    return _link_file(folder).with_suffix(".html")
 
 
 def _login_file(folder: Path, port: int) -> Path:
