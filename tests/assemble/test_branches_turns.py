@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from bygones.assemble.branches import find_copy_times, measure_turn
 from bygones.model.sessions import Session
-from tests.assemble.helpers import nodes, only
+from tests.assemble.helpers import only
 from tests.build import (
     moment,
     prompt,
@@ -172,67 +171,3 @@ def test_branch_ends_with_its_last_message() -> None:
 
     assert actual.live_branch.id == "b"
     assert actual.endpoint_ids == ("n",)
-
-
-def test_two_copied_replies_are_recognized_by_an_earlier_prompt_after_them() -> None:
-    records = thread(
-        prompt("one", uuid="p1"),
-        reply("two", uuid="a1", timestamp=moment(3600)),
-        prompt("three", uuid="p2"),
-        reply("four", uuid="a2", timestamp=moment(3600)),
-        prompt("five", uuid="p3", timestamp=moment(3700)),
-        reply("six", uuid="a3", timestamp=moment(3707)),
-    )
-    actual = only([record | {"version": "1.0.44"} for record in records])
-
-    durations = [turn.duration for turn in actual.live_branch.turns]
-    assert durations == [None, None, timedelta(seconds=7)]
-
-
-def test_two_replies_of_one_time_are_not_copied_if_all_after_them_is_later() -> None:
-    records = thread(
-        prompt("one", uuid="p1"),
-        reply("two", uuid="a1", timestamp=moment(60)),
-        reply("three", uuid="a2", timestamp=moment(60)),
-        prompt("four", uuid="p2", timestamp=moment(61)),
-    )
-
-    copied = find_copy_times(
-        nodes([record | {"version": "1.0.44"} for record in records])
-    )
-
-    assert not copied
-
-
-@pytest.mark.parametrize("cut", [0, 4, 5])
-def test_duration_of_a_copied_turn_leaves_out_the_pause(cut: int) -> None:
-    """Claude Code 1.0 gave all replies that it copied the time of copying."""
-    hour = moment(3600)
-    records = thread(
-        prompt("one", uuid="p1"),
-        reply("two", uuid="a1"),
-        reply("three", uuid="a2"),
-        prompt("four", uuid="p2"),
-        reply("five", uuid="a3"),
-        reply("six", uuid="a4"),
-        prompt("seven", uuid="p3"),
-        reply("eight", uuid="a5"),
-    )
-    for record in records:
-        record["version"] = "1.0.120"
-        if record["uuid"] in {"a1", "a2", "a3"}:
-            record["timestamp"] = hour
-    for number, record in enumerate(records[5:]):
-        record["timestamp"] = moment(3607 + number)
-    actual = only(records).live_branch
-
-    assert [turn.duration for turn in actual.turns] == [
-        None,
-        timedelta(seconds=7),
-        timedelta(seconds=1),
-    ]
-    if cut:
-        copied = find_copy_times(nodes(records))
-        whole = actual.messages
-        first, rest = (measure_turn(m, copied) for m in (whole[3:cut], whole[cut:6]))
-        assert (first + rest).duration == timedelta(seconds=7)

@@ -8,15 +8,16 @@ that is a sibling of another continuation is a rewind.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, zip_longest
 
 from msgspec import Struct, structs
 
 from bygones.assemble.dedupe import get_record_id
+from bygones.assemble.durations import find_copy_times, measure_turn
 from bygones.assemble.tree import RecordTree, starts_new_root
 from bygones.assemble.usage import usage_by_message
 from bygones.model.base import RecordId, SessionId, ToolUseId
@@ -594,97 +595,4 @@ def _build_turn(
         messages=tuple(messages),
         usage=sum((usages.get(m.id, Usage()) for m in messages), Usage()),
         duration=measure_turn(messages, copied).duration,
-    )
-
-
-class TurnTimes(Struct, frozen=True, array_like=True):
-    """What the duration of a turn is computed from."""
-
-    measured_ms: int | None = None
-    """The sum that Claude Code recorded."""
-    first_at: datetime | None = None
-    last_at: datetime | None = None
-    pause: timedelta = timedelta()
-    """The time until the messages were copied to another file."""
-    is_copied: bool = False
-    """Whether `first_at` is the time of copying."""
-
-    @property
-    def duration(self) -> timedelta | None:
-        if self.measured_ms is not None:
-            return timedelta(milliseconds=self.measured_ms)
-        if self.first_at is None or self.last_at is None:
-            return None
-        worked = self.last_at - self.first_at - self.pause
-        # Nothing is known about a turn whose times are all those of copying.
-        return None if (self.pause or self.is_copied) and not worked else worked
-
-    def __add__(self, later: TurnTimes) -> TurnTimes:
-        measured = [
-            ms for ms in (self.measured_ms, later.measured_ms) if ms is not None
-        ]
-        between = timedelta()
-        if later.is_copied and later.first_at is not None and self.last_at is not None:
-            between = max(later.first_at - self.last_at, between)
-        return TurnTimes(
-            sum(measured) if measured else None,
-            min(filter(None, (self.first_at, later.first_at)), default=None),
-            max(filter(None, (self.last_at, later.last_at)), default=None),
-            self.pause + later.pause + between,
-            self.is_copied,
-        )
-
-
-def measure_turn(
-    messages: Sequence[Message], copied: AbstractSet[datetime] = frozenset()
-) -> TurnTimes:
-    """Return when a turn started and ended, and the recorded duration.
-
-    Times in `copied` are those of copying: what was done since the time before is
-    unknown, and mostly nothing.
-    """
-    measured = [m.turn_duration_ms for m in messages if m.turn_duration_ms is not None]
-    times: list[datetime] = [m.sent_at for m in messages if m.sent_at is not None]
-    times += [c.completed_at for m in messages for c in m.tool_calls if c.completed_at]
-    ordered = sorted({*times}) if copied and not copied.isdisjoint(times) else []
-    return TurnTimes(
-        sum(measured) if measured else None,
-        min(times, default=None),
-        max(times, default=None),
-        sum(
-            (time - before for before, time in pairwise(ordered) if time in copied),
-            timedelta(),
-        ),
-        bool(ordered) and ordered[0] in copied,
-    )
-
-
-_MIN_COPIES = 3
-_MIN_FOLLOWED_COPIES = 2
-
-
-def find_copy_times(nodes: Iterable[RecordNode]) -> frozenset[datetime]:
-    """Return the times at which Claude Code 1.0 copied replies into a resumed file.
-
-    It gave all of them the same time: no three replies come within a millisecond, and no
-    two if a prompt or result that follows one of them is earlier. A single copied reply
-    is not recognized: it looks like one that took long.
-    """
-    replies: dict[datetime, set[str]] = {}
-    times: dict[RecordId, datetime] = {}
-    followed: set[datetime] = set()
-    for node in nodes:
-        if node.timestamp is None or not (node.version or "").startswith("1."):
-            continue
-        if node.kind == "assistant" and node.message_id is not None:
-            replies.setdefault(node.timestamp, set()).add(node.message_id)
-            times[get_record_id(node)] = node.timestamp
-        elif node.kind == "user" and node.parent_uuid is not None:
-            time = times.get(node.parent_uuid)
-            if time is not None and node.timestamp < time:
-                followed.add(time)
-    return frozenset(
-        time
-        for time, ids in replies.items()
-        if len(ids) >= (_MIN_FOLLOWED_COPIES if time in followed else _MIN_COPIES)
     )

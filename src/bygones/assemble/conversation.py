@@ -31,6 +31,7 @@ from bygones.assemble.dedupe import (
     get_record_id,
     last_timestamp,
 )
+from bygones.assemble.durations import measure_run
 from bygones.assemble.grouping import SessionRecords
 from bygones.assemble.messages import build_messages
 from bygones.assemble.queue import (
@@ -226,9 +227,11 @@ class ConversationBuilder:
         started_at = first_timestamp(conversation.nodes)
         ended_at = last_timestamp(conversation.nodes)
         measured = next((r.duration_ms for r in reversed(results) if r.duration_ms), 0)
-        duration = timedelta(milliseconds=measured) if measured else None
-        if duration is None and started_at is not None and ended_at is not None:
-            duration = ended_at - started_at
+        duration = (
+            timedelta(milliseconds=measured)
+            if measured
+            else measure_run(conversation.nodes)
+        )
         sidecar = agent.sidecar
         call = self._reports.calls[link.call_ids[0]] if link.call_ids else None
         return AgentRun(

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from bygones.assemble.agents import AGENT_TOOLS, AgentRecords, answered_call_id
 from bygones.assemble.dedupe import TREE_KINDS, first_timestamp
+from bygones.assemble.durations import COPY_TOLERANCE
 from bygones.assemble.queue import EMPTY_QUEUE, QueueState, find_queue_references
 from bygones.assemble.tree import NIL_RECORD_ID
 from bygones.model.base import AgentId, RecordId, SessionId, ToolUseId
@@ -208,7 +209,7 @@ class _Suffix:
             and not self._needs_typed_command
             and self._records == {last_id: 1}
             and self._first_time is not None
-            and self._first_time > last_time
+            and self._first_time > last_time + COPY_TOLERANCE
         )
 
     def add(self, node: RecordNode, first_index: Mapping[str, int]) -> None:
@@ -318,7 +319,10 @@ def _conflicts(settled: Settled, node: RecordNode, *, is_main: bool) -> bool:
     run_id = node.result.run_id if node.result is not None else None
     return (
         node.uuid in settled.missing_ids
-        or (node.timestamp is not None and node.timestamp <= settled.last_time)
+        or (
+            node.timestamp is not None
+            and node.timestamp <= settled.last_time + COPY_TOLERANCE
+        )
         or not settled.agent_ids.isdisjoint(_named_agents(node))
         or run_id in settled.workflows
         or any(

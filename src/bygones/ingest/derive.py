@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct, structs
 
 from bygones.assemble.agents import link_agents
-from bygones.assemble.branches import TurnTimes, find_copy_times, measure_turn
 from bygones.assemble.dedupe import sort_transcripts
+from bygones.assemble.durations import TurnTimes, find_copy_times, measure_turn
 from bygones.assemble.grouping import (
     SessionRecords,
     collect_records,

@@ -302,7 +302,10 @@ class Turn(Struct, frozen=True, kw_only=True, array_like=True):
     messages: tuple[Message, ...]
     usage: Usage
     duration: timedelta | None = None
-    """As measured by Claude Code, or from the first to the last record."""
+    """As measured by Claude Code, or from the prompt to the last reply or result.
+
+    `None` if the times are only those of copying the session.
+    """
 
     def __repr__(self) -> str:
         preview = shorten(self.prompt.preview) if self.prompt else ""

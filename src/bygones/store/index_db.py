@@ -159,7 +159,7 @@ def _get_decoder() -> msgspec.msgpack.Decoder[list[RecordNode]]:
 
 
 INDEX_FILE = "index.db"
-DERIVATION_VERSION = 47
+DERIVATION_VERSION = 48
 """To be raised whenever nodes, sessions or texts are derived differently."""
 NODES_PER_PAGE = 512
 

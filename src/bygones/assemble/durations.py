@@ -1,0 +1,214 @@
+"""How long turns took, without the pause before a file was resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from msgspec import Struct, structs
+
+from bygones.assemble.dedupe import TREE_KINDS, get_record_id
+from bygones.model.base import RecordId
+from bygones.model.nodes import Origin, RecordNode
+from bygones.model.sessions import Message
+from bygones.model.summary import Role
+
+_TYPED_ORIGINS = {Origin.PERSON, Origin.CALLER, Origin.COMMAND}
+
+
+class TurnTimes(Struct, frozen=True, array_like=True):
+    """What the duration of a turn is computed from."""
+
+    measured_ms: int | None = None
+    """The sum that Claude Code recorded."""
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    pause: timedelta = timedelta()
+    """The time until the messages were copied to another file."""
+    is_copied: bool = False
+    """Whether `first_at` is the time of copying."""
+
+    @property
+    def duration(self) -> timedelta | None:
+        if self.measured_ms is not None:
+            return timedelta(milliseconds=self.measured_ms)
+        if self.first_at is None or self.last_at is None:
+            return None
+        worked = self.last_at - self.first_at - self.pause
+        # Nothing is known about a turn whose times are all those of copying.
+        return None if (self.pause or self.is_copied) and not worked else worked
+
+    def __add__(self, later: TurnTimes) -> TurnTimes:
+        measured = [
+            ms for ms in (self.measured_ms, later.measured_ms) if ms is not None
+        ]
+        between = timedelta()
+        if later.is_copied and later.first_at is not None and self.last_at is not None:
+            between = max(later.first_at - self.last_at, between)
+        return TurnTimes(
+            sum(measured) if measured else None,
+            min(filter(None, (self.first_at, later.first_at)), default=None),
+            max(filter(None, (self.last_at, later.last_at)), default=None),
+            self.pause + later.pause + between,
+            self.is_copied,
+        )
+
+
+def measure_turn(
+    messages: Sequence[Message], copied: AbstractSet[datetime] = frozenset()
+) -> TurnTimes:
+    """Return when a turn started and ended, and the recorded duration.
+
+    It ends with the last reply or result, or when you interrupted it: commands and
+    notices may follow at any time, such as ``/exit`` the next day.
+
+    Times in `copied` are those of copying: what was done since the time before is
+    unknown, and mostly nothing.
+    """
+    measured = [m.turn_duration_ms for m in messages if m.turn_duration_ms is not None]
+    times = [m.sent_at for m in messages if m.sent_at is not None and _is_work(m)]
+    if messages and messages[0].sent_at is not None:
+        times.append(messages[0].sent_at)
+    times += [c.completed_at for m in messages for c in m.tool_calls if c.completed_at]
+    return _measure_times(times, copied, sum(measured) if measured else None)
+
+
+def measure_run(nodes: Sequence[RecordNode]) -> timedelta | None:
+    """Return how long the records of an agent took."""
+    times = [node.timestamp for node in nodes if node.timestamp is not None]
+    return _measure_times(times, find_copy_times(nodes)).duration
+
+
+def _measure_times(
+    times: Sequence[datetime],
+    copied: AbstractSet[datetime],
+    measured_ms: int | None = None,
+) -> TurnTimes:
+    ordered = sorted({*times}) if copied and not copied.isdisjoint(times) else []
+    return TurnTimes(
+        measured_ms,
+        min(times, default=None),
+        max(times, default=None),
+        sum(
+            (time - before for before, time in pairwise(ordered) if time in copied),
+            timedelta(),
+        ),
+        bool(ordered) and ordered[0] in copied,
+    )
+
+
+def _is_work(message: Message) -> bool:
+    return message.role is Role.ASSISTANT or message.origin is Origin.INTERRUPT
+
+
+COPY_TOLERANCE = timedelta(milliseconds=50)
+"""Claude Code copies a record in less time, and no request is answered in it."""
+_MAX_WAIT = timedelta(hours=1)
+"""A reply that comes later was not waited for, with all retries."""
+
+
+def find_copy_times(nodes: Sequence[RecordNode]) -> frozenset[datetime]:
+    """Return the times at which Claude Code 1.0 copied records into a resumed file.
+
+    It gave replies, results and interruptions the time of copying, which may be several
+    milliseconds; prompts kept theirs. The times near that of a reply that must be a copy
+    are times of copying.
+    """
+    if not any(_is_version_1(node) for node in nodes):
+        return frozenset()
+    certain = _certain_copy_times(nodes)
+    times = {
+        node.timestamp
+        for node in nodes
+        if node.timestamp is not None and _may_have_copy_time(node)
+    }
+    found: set[datetime] = set()
+    together: list[datetime] = []
+    for time in sorted(times):
+        if together and time - together[-1] > COPY_TOLERANCE:
+            together = []
+        together.append(time)
+        if time in certain or together[0] in found:
+            found.update(together)
+    return frozenset(found)
+
+
+def _may_have_copy_time(node: RecordNode) -> bool:
+    is_reply = node.kind == "assistant" or node.origin in {
+        Origin.TOOL,
+        Origin.INTERRUPT,
+    }
+    return is_reply and _is_version_1(node)
+
+
+def _is_version_1(node: RecordNode) -> bool:
+    return (node.version or "").startswith("1.")
+
+
+class _LastReply(Struct, frozen=True):
+    """The last reply at or above a record."""
+
+    message_id: str
+    sent_at: datetime
+    is_followed: bool = False
+    """Whether a prompt or result follows, so that the next reply needs a request."""
+
+
+def _certain_copy_times(nodes: Sequence[RecordNode]) -> set[datetime]:
+    """Return the times of replies that cannot have been written at their times.
+
+    - No request is answered at the time of the reply before it.
+    - A prompt is answered by the process that it was typed in, which has one version.
+    - A resumed file starts with copies: its first reply may be much too late.
+    """
+    found: set[datetime] = set()
+    replies: dict[RecordId | None, _LastReply] = {}
+    prompts: dict[RecordId | None, RecordNode] = {}
+    tree = (node for node in nodes if node.kind in TREE_KINDS)
+    first = next(tree, None)
+    may_be_first = (
+        first is not None
+        and first.parent_uuid is None
+        and first.logical_parent_uuid is None
+    )
+    for node in nodes:
+        record_id, time = get_record_id(node), node.timestamp
+        last, prompt = replies.get(node.parent_uuid), prompts.get(node.parent_uuid)
+        if (
+            node.kind == "assistant"
+            and node.message_id is not None
+            and time is not None
+        ):
+            reply = _LastReply(node.message_id, time)
+            if _is_version_1(node) and not node.is_synthetic:
+                if last is not None and _is_unrequested(last, reply):
+                    found.update((last.sent_at, time))
+                elif prompt is not None and _is_late(
+                    prompt, node, is_first=may_be_first
+                ):
+                    found.add(time)
+            may_be_first, last, prompt = False, reply, None
+        elif node.kind == "user":
+            last = structs.replace(last, is_followed=True) if last is not None else None
+            prompt = node if node.origin in _TYPED_ORIGINS else prompt
+        if last is not None:
+            replies[record_id] = last
+        if prompt is not None:
+            prompts[record_id] = prompt
+    return found
+
+
+def _is_unrequested(last: _LastReply, reply: _LastReply) -> bool:
+    """Whether a reply came too soon after the one before it."""
+    is_next = last.is_followed and last.message_id != reply.message_id
+    return is_next and abs(reply.sent_at - last.sent_at) <= COPY_TOLERANCE
+
+
+def _is_late(prompt: RecordNode, reply: RecordNode, *, is_first: bool) -> bool:
+    if prompt.version is not None and prompt.version != reply.version:
+        return True
+    if not is_first or prompt.timestamp is None or reply.timestamp is None:
+        return False
+    return reply.timestamp - prompt.timestamp > _MAX_WAIT
