@@ -85,6 +85,44 @@ def test_copies_in_the_next_millisecond_are_recognized() -> None:
     assert durations(records) == [None, None, seconds(7)]
 
 
+def test_copied_interruptions_have_no_duration() -> None:
+    stop = [{"type": "text", "text": "[Request interrupted by user]"}]
+    records = thread(
+        prompt("one", uuid="p1"),
+        prompt(stop, uuid="i1", timestamp=moment(600)),
+        prompt("two", uuid="p2", timestamp=moment(20)),
+        prompt(stop, uuid="i2", timestamp=moment(600)),
+        prompt("three", uuid="p3", timestamp=moment(660)),
+        reply("four", uuid="a3", timestamp=moment(667)),
+    )
+
+    assert durations(records) == [None, None, seconds(7)]
+
+
+def test_turn_over_the_time_of_copying_starts_at_it() -> None:
+    records = thread(
+        prompt("one", uuid="p1"),
+        reply("two", uuid="a1", timestamp=moment(DAY)),
+        prompt("three", uuid="p2", timestamp=moment(20)),
+        reply("four", uuid="a2", timestamp=moment(DAY + 7)),
+    )
+
+    assert durations(records) == [None, seconds(7)]
+
+
+def test_interruption_at_the_time_of_a_reply_is_not_a_copy() -> None:
+    stop = [{"type": "text", "text": "[Request interrupted by user for tool use]"}]
+    now = moment(60)
+    records = thread(
+        prompt("one", uuid="p1", timestamp=moment(0)),
+        reply([tool_use("Bash", id="t1")], uuid="a1", timestamp=now),
+        tool_result("t1", "Rejected", uuid="r1", timestamp=now),
+        prompt(stop, uuid="i1", timestamp=now),
+    )
+
+    assert durations(records) == [seconds(60)]
+
+
 def test_long_turn_in_the_middle_of_a_file_keeps_its_duration() -> None:
     records = thread(
         prompt("one", uuid="p1", timestamp=moment(0)),

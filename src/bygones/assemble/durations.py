@@ -64,8 +64,8 @@ def measure_turn(
     It ends with the last reply or result, or when you interrupted it: commands and
     notices may follow at any time, such as ``/exit`` the next day.
 
-    Times in `copied` are those of copying: what was done since the time before is
-    unknown, and mostly nothing.
+    Times in `copied` are those of copying, of these or other messages: what was done
+    since the time before is unknown, and mostly nothing.
     """
     measured = [m.turn_duration_ms for m in messages if m.turn_duration_ms is not None]
     times = [m.sent_at for m in messages if m.sent_at is not None and _is_work(m)]
@@ -86,11 +86,13 @@ def _measure_times(
     copied: AbstractSet[datetime],
     measured_ms: int | None = None,
 ) -> TurnTimes:
-    ordered = sorted({*times}) if copied and not copied.isdisjoint(times) else []
+    first, last = min(times, default=None), max(times, default=None)
+    between = {time for time in copied if first and last and first <= time <= last}
+    ordered = sorted({*times, *between}) if between else []
     return TurnTimes(
         measured_ms,
-        min(times, default=None),
-        max(times, default=None),
+        first,
+        last,
         sum(
             (time - before for before, time in pairwise(ordered) if time in copied),
             timedelta(),
@@ -147,24 +149,24 @@ def _is_version_1(node: RecordNode) -> bool:
     return (node.version or "").startswith("1.")
 
 
-class _LastReply(Struct, frozen=True):
-    """The last reply at or above a record."""
+class _Answer(Struct, frozen=True):
+    """The last reply or interruption at or above a record."""
 
-    message_id: str
+    id: str
     sent_at: datetime
     is_followed: bool = False
     """Whether a prompt or result follows, so that the next reply needs a request."""
 
 
 def _certain_copy_times(nodes: Sequence[RecordNode]) -> set[datetime]:
-    """Return the times of replies that cannot have been written at their times.
+    """Return the times of answers that cannot have been written at their times.
 
-    - No request is answered at the time of the reply before it.
+    - No request is answered or interrupted at the time of the answer before it.
     - A prompt is answered by the process that it was typed in, which has one version.
-    - A resumed file starts with copies: its first reply may be much too late.
+    - A resumed file starts with copies: its first answer may be much too late.
     """
     found: set[datetime] = set()
-    replies: dict[RecordId | None, _LastReply] = {}
+    answers: dict[RecordId | None, _Answer] = {}
     prompts: dict[RecordId | None, RecordNode] = {}
     tree = (node for node in nodes if node.kind in TREE_KINDS)
     first = next(tree, None)
@@ -174,36 +176,47 @@ def _certain_copy_times(nodes: Sequence[RecordNode]) -> set[datetime]:
         and first.logical_parent_uuid is None
     )
     for node in nodes:
-        record_id, time = get_record_id(node), node.timestamp
-        last, prompt = replies.get(node.parent_uuid), prompts.get(node.parent_uuid)
-        if (
-            node.kind == "assistant"
-            and node.message_id is not None
-            and time is not None
-        ):
-            reply = _LastReply(node.message_id, time)
+        last, prompt = answers.get(node.parent_uuid), prompts.get(node.parent_uuid)
+        answer = _as_answer(node)
+        if answer is not None:
             if _is_version_1(node) and not node.is_synthetic:
-                if last is not None and _is_unrequested(last, reply):
-                    found.update((last.sent_at, time))
+                if last is not None and _is_unrequested(last, answer, prompt, node):
+                    found.update((last.sent_at, answer.sent_at))
                 elif prompt is not None and _is_late(
                     prompt, node, is_first=may_be_first
                 ):
-                    found.add(time)
-            may_be_first, last, prompt = False, reply, None
+                    found.add(answer.sent_at)
+            may_be_first, last, prompt = False, answer, None
         elif node.kind == "user":
             last = structs.replace(last, is_followed=True) if last is not None else None
             prompt = node if node.origin in _TYPED_ORIGINS else prompt
         if last is not None:
-            replies[record_id] = last
+            answers[get_record_id(node)] = last
         if prompt is not None:
-            prompts[record_id] = prompt
+            prompts[get_record_id(node)] = prompt
     return found
 
 
-def _is_unrequested(last: _LastReply, reply: _LastReply) -> bool:
-    """Whether a reply came too soon after the one before it."""
-    is_next = last.is_followed and last.message_id != reply.message_id
-    return is_next and abs(reply.sent_at - last.sent_at) <= COPY_TOLERANCE
+def _as_answer(node: RecordNode) -> _Answer | None:
+    is_interruption = node.origin is Origin.INTERRUPT
+    id_ = get_record_id(node) if is_interruption else node.message_id
+    is_answer = is_interruption or node.kind == "assistant"
+    if not is_answer or id_ is None or node.timestamp is None:
+        return None
+    return _Answer(id_, node.timestamp)
+
+
+def _is_unrequested(
+    last: _Answer, answer: _Answer, prompt: RecordNode | None, node: RecordNode
+) -> bool:
+    """Whether an answer came too soon after the one before it.
+
+    An interruption may come at any time, but not as soon as a prompt is typed.
+    """
+    if node.origin is Origin.INTERRUPT and prompt is None:
+        return False
+    is_next = last.is_followed and last.id != answer.id
+    return is_next and abs(answer.sent_at - last.sent_at) <= COPY_TOLERANCE
 
 
 def _is_late(prompt: RecordNode, reply: RecordNode, *, is_first: bool) -> bool:
