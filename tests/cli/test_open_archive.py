@@ -345,3 +345,13 @@ def test_a_missing_current_directory_is_reported(
         message = "error: the current directory no longer exists\n"
         assert capsys.readouterr().err.startswith(message)
     monkeypatch.chdir(home_dir)
+
+
+def test_projects_of_a_new_archive_are_a_note_without_a_table(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home_dir / ".claude" / "projects").mkdir(parents=True)
+    assert main(["ingest", "-q"]) == ExitCode.SUCCESS
+
+    assert main(["projects"]) == ExitCode.SUCCESS
+    assert capsys.readouterr() == ("", "no projects yet\n")

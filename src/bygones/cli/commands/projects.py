@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,10 @@ def projects(*, empty: bool, iso: bool, options: CommonOptions, as_json: bool) -
         rows = _project_objects(archive, empty=empty)
     if as_json:
         print_objects(rows)
+        return
+    if not rows:
+        if not options.quiet:
+            sys.stderr.write("no projects yet\n")
         return
     console = Console.for_stdout(iso=iso)
     table = TextTable(
