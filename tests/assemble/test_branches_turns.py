@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
 
 import pytest
 
-from bygones.model.sessions import Session
-from tests.assemble.helpers import only
+from bygones.assemble.branches import build_turns
+from bygones.assemble.durations import find_copy_times
+from bygones.assemble.usage import usage_by_message
+from bygones.model.sessions import Message, Session, Turn, own_messages
+from tests.assemble.helpers import nodes, only
 from tests.build import (
+    Written,
     moment,
     prompt,
     reply,
@@ -143,6 +148,63 @@ def test_branch_that_forks_inside_a_turn_owns_the_part_after_the_fork() -> None:
 
 
 @pytest.mark.req("T2")
+def test_turn_at_a_fork_is_split_and_measured_with_what_is_before_the_fork() -> None:
+    forks_in_turns = 0
+    for seed in range(200):
+        records = random_thread(seed)
+        actual = only(records)
+        copied = find_copy_times(nodes(records))
+        usages = usage_by_message(
+            [m for branch in actual.branches for m in own_messages(branch)],
+            actual.message_usages,
+        )
+        expected: dict[int, tuple[Turn, ...]] = {}
+        for branch in sorted(actual.branches, key=lambda one: one.number):
+            parent = branch.parent_number
+            complete = list(() if parent is None else expected[parent])
+            messages: list[Message] = []
+            while complete and branch.last_shared_id not in [m.id for m in messages]:
+                messages = list(complete.pop().messages)
+            while messages and messages[-1].id != branch.last_shared_id:
+                messages.pop()
+            messages += own_messages(branch)
+            turns = build_turns(messages, usages, len(complete), copied)
+            expected[branch.number] = (*complete, *turns)
+
+            assert branch.turns == expected[branch.number]
+            assert branch.path.message_count == len(branch.messages)
+            assert branch.path.turn_count == len(branch.turns)
+            forks_in_turns += branch.turns[-len(branch.own_turns) :] != branch.own_turns
+    assert forks_in_turns > 10
+
+
+def random_thread(seed: int) -> list[Written]:
+    """Return prompts, answers and commands that often fork inside a turn."""
+    random = Random(seed)  # noqa: S311 (not used for security)
+    is_copy = seed % 4 == 0
+    records: list[Written] = []
+    for at in range(random.randrange(4, 30)):
+        last = max(at - 1 - int(random.random() ** 2 * 4), 0)
+        one = random.choice(
+            [
+                prompt(f"Prompt {at}"),
+                reply(f"Answer {at}"),
+                reply(f"Answer {at}"),
+                command("/review"),
+                system("turn_duration", durationMs=1_000 * at),
+            ]
+        )
+        is_old = is_copy and random.random() < 1 / 3
+        one |= {
+            "uuid": f"r{at}",
+            "parentUuid": f"r{last}" if at else None,
+            "timestamp": moment(0 if is_old else at),
+        }
+        records.append(one | ({"version": "1.0.3"} if is_copy else {}))
+    return records
+
+
+@pytest.mark.req("C3")
 def test_branches_share_the_turns_before_the_fork() -> None:
     actual = only(session("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g"))
     (left,) = actual.branches[1:]

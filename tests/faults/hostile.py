@@ -65,6 +65,21 @@ def nested_branches(n: int) -> list[Record]:
     return chain(n) + later
 
 
+def branches_of_one_turn(n: int) -> list[Record]:
+    """A prompt and a chain of answers, to each of which a prompt was abandoned."""
+    records = [record(1, None), record(2, 1)]
+    for at in range(2, n // 2):
+        records += [record(2 * at, 2 * at - 2), record(10_001 + 2 * at, 2 * at - 2)]
+    return [*records, record(n, n - 2)]
+
+
+def nested_branches_of_one_turn(n: int) -> list[Record]:
+    """A chain of answers, and a prompt to each, to the first one last."""
+    answers = [record(2 * at, 2 * at - 2 or 1) for at in range(1, n // 2)]
+    later = [record(10_001 + 2 * at, 2 * at) for at in range(n // 2 - 2, 0, -1)]
+    return [record(1, None), *answers, *later]
+
+
 def duplicates(n: int) -> list[Record]:
     return [record(1, None), *(record(3, 1, f"version {at}") for at in range(n))]
 
@@ -167,6 +182,8 @@ SHAPES: dict[str, Callable[[int], list[Record]]] = {
             branches,
             comb,
             nested_branches,
+            branches_of_one_turn,
+            nested_branches_of_one_turn,
             duplicates,
             self_parents,
             cycle,

@@ -32,8 +32,14 @@ from tests.web.client import web_client
 N = sized(50, 300, 1_000)
 MAX_RATIO = 2.5
 """How much more twice as many further records may cost; linear: 2, squared: 4."""
-KNOWN_RATIOS = {("inline_warm_up", "import"): 4.0}
-"""Each further block of a file with warm-ups inside it reads the nodes of all before."""
+KNOWN_RATIOS = {
+    ("inline_warm_up", "import"): 4.0,
+    ("branches_of_one_turn", "request"): 4.0,
+    ("nested_branches_of_one_turn", "request"): 4.0,
+}
+"""Each further block of a file with warm-ups inside it reads the nodes of all before.
+Each request of a turn contains all messages before it.
+"""
 
 
 def count_calls(function: Callable[[], object]) -> int:

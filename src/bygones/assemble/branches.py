@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate, zip_longest
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
 from bygones.assemble.dedupe import get_record_id
-from bygones.assemble.durations import find_copy_times, measure_turn
+from bygones.assemble.durations import TurnTimes, find_copy_times, measure_turn
 from bygones.assemble.tree import RecordTree, starts_new_root
 from bygones.assemble.usage import usage_by_message
 from bygones.model.base import RecordId, SessionId, ToolUseId
 from bygones.model.nodes import Origin, RecordNode
-from bygones.model.sessions import Branch, Message, Turn, TurnPath
+from bygones.model.sessions import Branch, CutTurn, Message, Turn, TurnPath
 from bygones.model.summary import MessageUsage, Role
 from bygones.model.usage import Usage
 
@@ -417,26 +417,22 @@ def build_branches(
     own: dict[int, list[Message]] = {}
     for message in messages:
         own.setdefault(message.branch_number, []).append(message)
-    copied = find_copy_times(nodes)
-    live = _build_branch(
-        *(_SharedTurns(), own.get(0, ()), usages),
-        id=leaves.get(0),
-        number=0,
-        copied=copied,
-    )
-    paths = {0: _ForkedPath(live.path, index)}
+    context = _PathContext(index, usages, find_copy_times(nodes))
+    root = _SharedTurns(TurnTimes())
+    live = _build_branch(root, own.get(0, ()), context, id=leaves.get(0), number=0)
+    paths = {0: _ForkedPath(live.path, root, context)}
     abandoned = []
     for fork in forks:
         end = index[fork.fork_point_id] if fork.fork_point_id is not None else -1
+        own_messages = own.get(fork.number, [])
+        following = own_messages[0] if own_messages else None
+        shared = paths[fork.parent_number].turns_until(end, following)
         branch = _build_branch(
-            paths[fork.parent_number].turns_until(end),
-            own.get(fork.number, ()),
-            usages,
+            *(shared, own_messages, context),
             id=leaves.get(fork.number),
             number=fork.number,
-            copied=copied,
         )
-        paths[fork.number] = _ForkedPath(branch.path, index)
+        paths[fork.number] = _ForkedPath(branch.path, shared, context)
         abandoned.append(
             structs.replace(
                 branch,
@@ -477,78 +473,173 @@ def _branch_leaves(
 class _SharedTurns(Struct, frozen=True):
     """What a branch has from its parent."""
 
+    times: TurnTimes
+    """The times of the messages of the turn at the fork."""
     path: TurnPath | None = None
     """The path of the complete turns before the fork."""
     turn_count: int = 0
     message_count: int = 0
     """The number of messages in these turns."""
-    messages: Sequence[Message] = ()
+    cut: CutTurn | None = None
     """The messages of the turn at the fork."""
+    command: tuple[Message, ...] = ()
+    """The last message before the fork if only this branch answers it: a command."""
+    fork: _ForkInTurn | None = None
+
+
+class _PathContext(Struct, frozen=True):
+    """What the turns of all branches are built from."""
+
+    index: Mapping[RecordId, int]
+    usages: Mapping[RecordId, Usage]
+    copied: Sequence[datetime]
+
+
+class _ForkInTurn(NamedTuple):
+    """A fork after `message_count` of the messages of a path's own turn."""
+
+    path: _ForkedPath
+    turn: int
+    message_count: int
 
 
 class _ForkedPath:
     """A path that other branches may leave."""
 
-    def __init__(self, path: TurnPath, index: Mapping[RecordId, int]) -> None:
+    def __init__(
+        self, path: TurnPath, shared: _SharedTurns, context: _PathContext
+    ) -> None:
         self._path = path
-        self._index = index
+        self._shared = shared
+        self._context = context
+        self._totals: dict[int, list[tuple[Usage, TurnTimes]]] = {}
 
     @cached_property
     def _message_counts(self) -> list[int]:
-        """The number of messages before each turn of the path's rest."""
-        counts = (len(turn.messages) for turn in self._path.rest)
-        return [*accumulate(counts, initial=self._path.shared_message_count)]
+        """The number of messages before each own turn."""
+        counts = (len(turn.messages) for turn in self._path.own)
+        return [*accumulate(counts, initial=self._path.own_message_start)]
 
-    def turns_until(self, end: int) -> _SharedTurns:
+    def turns_until(self, end: int, following: Message | None) -> _SharedTurns:
         """Return what a branch shares that leaves the path at a record of its own.
 
         Turns are shared, not copied: a session may be rewound at every turn.
         """
         if end < 0:
-            return _SharedTurns()
-        path, index = self._path, self._index
-        count = bisect_right(
-            path.rest, end, key=lambda turn: index[turn.messages[0].id]
-        )
+            return _SharedTurns(TurnTimes())
+        own, index = self._path.own, self._context.index
+        count = bisect_right(own, end, key=lambda turn: index[turn.messages[0].id])
         if count:
-            last = path.rest[count - 1].messages
-            message_count = self._message_counts[count - 1]
-        elif (turn := path.last_shared_turn) is not None:
-            last = turn.messages
-            message_count = path.shared_message_count - len(last)
+            messages = own[count - 1].messages
+            shared = bisect_right(messages, end, key=lambda message: index[message.id])
+            fork = _ForkInTurn(self, count - 1, shared)
+        elif self._shared.fork is not None:
+            fork = self._shared.fork
         else:
-            return _SharedTurns()
-        turn_count = path.shared_turn_count + count - 1
+            return _SharedTurns(TurnTimes())
+        return fork.path.share(fork, following)
+
+    def share(self, fork: _ForkInTurn, following: Message | None) -> _SharedTurns:
+        """Return what a branch shares that leaves one of the path's own turns."""
+        path, turn = self._path, self._path.own[fork.turn]
+        count, before, has_prompt = fork.message_count, 0, turn.prompt is not None
+        cut = path.cut if fork.turn == 0 else None
+        if cut is not None and cut.is_continued:
+            before, has_prompt = cut.message_count, cut.has_prompt
+        else:
+            cut = None
+        last = turn.messages[count - 1]
+        command: tuple[Message, ...] = ()
+        if before + count > 1 and _starts_turn(last, following):
+            command, count = (last,), count - 1
+            last = (
+                turn.messages[count - 1] if count or cut is None else cut.last_message
+            )
+        if before + count == 1:
+            has_prompt = _starts_turn(last, None)
+        turn_count = path.own_turn_start + fork.turn
         owner: TurnPath | None = path
         while owner is not None and turn_count <= owner.shared_turn_count:
             owner = owner.shared
-        shared = bisect_right(last, end, key=lambda message: index[message.id])
-        return _SharedTurns(owner, turn_count, message_count, last[:shared])
+        usage, times = self._totals_of(fork.turn)[count]
+        shared = CutTurn(
+            path=path,
+            message_count=before + count,
+            last_message=last,
+            has_prompt=has_prompt,
+            usage=usage,
+        )
+        message_count = self._message_counts[fork.turn] - before
+        return _SharedTurns(
+            times, owner, turn_count, message_count, shared, command, fork
+        )
+
+    def _totals_of(self, turn: int) -> list[tuple[Usage, TurnTimes]]:
+        """Return usage and times of a turn up to each of its messages."""
+        if turn not in self._totals:
+            usages, cut = self._context.usages, self._path.cut
+            usage, times = Usage(), TurnTimes()
+            is_rest = turn == 0 and cut is not None and cut.is_continued
+            if is_rest:
+                usage = self._shared.cut.usage if self._shared.cut else usage
+                times = self._shared.times
+            totals = [(usage, times)]
+            for message in self._path.own[turn].messages:
+                usage += usages.get(message.id, Usage())
+                times += measure_turn([message], is_rest=is_rest)
+                is_rest = True
+                totals.append((usage, times))
+            self._totals[turn] = totals
+        return self._totals[turn]
 
 
-def _build_branch(  # noqa: PLR0913
+def _build_branch(
     shared: _SharedTurns,
     own_messages: Sequence[Message],
-    usages: Mapping[RecordId, Usage],
+    context: _PathContext,
     *,
     id: RecordId | None,  # noqa: A002 (the field's name)
     number: int,
-    copied: AbstractSet[datetime],
 ) -> Branch:
-    messages = (*shared.messages, *own_messages)
-    rest = build_turns(messages, usages, shared.turn_count, copied)
-    first = own_messages[0].id if own_messages else None
-    own = tuple(t for t in rest if any(m.branch_number == number for m in t.messages))
-    if own and own[0].messages[0].id != first:
+    usages, copied = context.usages, context.copied
+    messages = (*shared.command, *own_messages)
+    following = messages[1] if len(messages) > 1 else None
+    cut = shared.cut
+    is_continued = bool(cut and messages and not _starts_turn(messages[0], following))
+    start = shared.turn_count + (cut is not None and not is_continued)
+    own = own_turns = build_turns(messages, usages, start, copied)
+    if shared.command:
         # The fork is inside a turn: only the part after the fork is its own.
-        own = build_turns(own_messages, usages, own[0].number, copied)
+        own_turns = build_turns(own_messages, usages, start, copied)
+    if cut is not None:
+        cut = _continue_turn(cut, shared.times, own[0] if is_continued else None)
+    path = TurnPath(own, shared.path, shared.turn_count, shared.message_count, cut)
+    if cut is not None and copied:
+        duration = measure_turn(path.rest[0].messages, copied).duration
+        path = structs.replace(path, cut=structs.replace(cut, duration=duration))
     return Branch(
         id=id or RecordId(""),
         number=number,
         is_live=number == 0,
-        path=TurnPath(rest, shared.path, shared.turn_count, shared.message_count),
-        own_turns=own,
+        path=path,
+        own_turns=own_turns,
         usage=Usage(),
+    )
+
+
+def _continue_turn(cut: CutTurn, times: TurnTimes, rest: Turn | None) -> CutTurn:
+    """Return a turn at a fork, with the rest of it after the fork."""
+    if rest is None:
+        return structs.replace(cut, duration=times.duration)
+    is_first = cut.message_count == 1
+    return structs.replace(
+        cut,
+        has_prompt=_starts_turn(cut.last_message, rest.messages[0])
+        if is_first
+        else cut.has_prompt,
+        usage=cut.usage + rest.usage,
+        duration=(times + measure_turn(rest.messages, is_rest=True)).duration,
+        is_continued=True,
     )
 
 
@@ -556,7 +647,7 @@ def build_turns(
     messages: Sequence[Message],
     usages: Mapping[RecordId, Usage],
     start: int = 0,
-    copied: AbstractSet[datetime] = frozenset(),
+    copied: Sequence[datetime] = (),
 ) -> tuple[Turn, ...]:
     """Split messages before each prompt and each command that is answered.
 
@@ -585,7 +676,7 @@ def _build_turn(
     number: int,
     messages: Sequence[Message],
     usages: Mapping[RecordId, Usage],
-    copied: AbstractSet[datetime],
+    copied: Sequence[datetime],
 ) -> Turn:
     first = messages[0]
     following = messages[1] if len(messages) > 1 else None

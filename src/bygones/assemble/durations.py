@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -57,9 +57,14 @@ class TurnTimes(Struct, frozen=True, array_like=True):
 
 
 def measure_turn(
-    messages: Sequence[Message], copied: AbstractSet[datetime] = frozenset()
+    messages: Sequence[Message],
+    copied: Sequence[datetime] = (),
+    *,
+    is_rest: bool = False,
 ) -> TurnTimes:
     """Return when a turn started and ended, and the recorded duration.
+
+    `is_rest` says that messages of the same turn precede these.
 
     It ends with the last reply or result, or when you interrupted it: commands and
     notices may follow at any time, such as ``/exit`` the next day.
@@ -69,7 +74,7 @@ def measure_turn(
     """
     measured = [m.turn_duration_ms for m in messages if m.turn_duration_ms is not None]
     times = [m.sent_at for m in messages if m.sent_at is not None and _is_work(m)]
-    if messages and messages[0].sent_at is not None:
+    if not is_rest and messages and messages[0].sent_at is not None:
         times.append(messages[0].sent_at)
     times += [c.completed_at for m in messages for c in m.tool_calls if c.completed_at]
     return _measure_times(times, copied, sum(measured) if measured else None)
@@ -83,22 +88,20 @@ def measure_run(nodes: Sequence[RecordNode]) -> timedelta | None:
 
 def _measure_times(
     times: Sequence[datetime],
-    copied: AbstractSet[datetime],
+    copied: Sequence[datetime],
     measured_ms: int | None = None,
 ) -> TurnTimes:
     first, last = min(times, default=None), max(times, default=None)
-    between = {time for time in copied if first and last and first <= time <= last}
-    ordered = sorted({*times, *between}) if between else []
-    return TurnTimes(
-        measured_ms,
-        first,
-        last,
-        sum(
-            (time - before for before, time in pairwise(ordered) if time in copied),
-            timedelta(),
-        ),
-        bool(ordered) and ordered[0] in copied,
-    )
+    if first is None or not copied:
+        return TurnTimes(measured_ms, first, last)
+    pause = timedelta()
+    for before, time in pairwise(sorted({*times})):
+        until = bisect_right(copied, time)
+        if until and copied[until - 1] > before:
+            pause += copied[until - 1] - before
+    at = bisect_left(copied, first)
+    is_copied = at < len(copied) and copied[at] == first
+    return TurnTimes(measured_ms, first, last, pause, is_copied)
 
 
 def _is_work(message: Message) -> bool:
@@ -111,15 +114,15 @@ _MAX_WAIT = timedelta(hours=1)
 """A reply that comes later was not waited for, with all retries."""
 
 
-def find_copy_times(nodes: Sequence[RecordNode]) -> frozenset[datetime]:
-    """Return the times at which Claude Code 1.0 copied records into a resumed file.
+def find_copy_times(nodes: Sequence[RecordNode]) -> tuple[datetime, ...]:
+    """Return the times, sorted, at which Claude Code 1.0 copied records into a resumed file.
 
     It gave replies, results and interruptions the time of copying, which may be several
     milliseconds; prompts kept theirs. The times near that of a reply that must be a copy
     are times of copying.
     """
     if not any(_is_version_1(node) for node in nodes):
-        return frozenset()
+        return ()
     certain = _certain_copy_times(nodes)
     times = {
         node.timestamp
@@ -132,9 +135,11 @@ def find_copy_times(nodes: Sequence[RecordNode]) -> frozenset[datetime]:
         if together and time - together[-1] > COPY_TOLERANCE:
             together = []
         together.append(time)
-        if time in certain or together[0] in found:
+        if together[0] in found:
+            found.add(time)
+        elif time in certain:
             found.update(together)
-    return frozenset(found)
+    return tuple(sorted(found))
 
 
 def _may_have_copy_time(node: RecordNode) -> bool:

@@ -442,7 +442,7 @@ def _find_call(
         runs = [run for run in session.all_agents if run.id == place.agent_id]
         branches = [branch for run in runs for branch in run.branches]
     for branch in branches:
-        for turn in branch.path.rest:
+        for turn in branch.own_turns:
             for message in turn.messages:
                 if message.id == place.message_id:
                     calls = (c for c in message.tool_calls if c.id == place.call_id)

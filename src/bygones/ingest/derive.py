@@ -647,7 +647,9 @@ class _Part:
                 )
                 number += 1
             else:
-                times = before.last_times + measure_turn(turn.messages, copied)
+                times = before.last_times + measure_turn(
+                    turn.messages, copied, is_rest=True
+                )
                 if len(turns) == 1:
                     last_times = times
                 joined = [

@@ -26,6 +26,7 @@ from bygones.model.sessions import (
     Message,
     Session,
     Turn,
+    TurnPath,
     agent_run_as_session,
     list_called_agents,
     own_messages,
@@ -130,7 +131,7 @@ class AssembledConversation:
                 break
             messages = turn.messages[first:last]
             if messages:
-                is_partial |= bool(first)
+                is_partial |= bool(first) or self._is_rest(branch, start, at)
                 turns.append(_cut_turn(turn, messages, is_whole=not first))
         return MessageWindow(
             header=self.facts,
@@ -179,6 +180,12 @@ class AssembledConversation:
     def _branches(self) -> dict[int, Branch]:
         return {branch.number: branch for branch in self.session.branches}
 
+    def _is_rest(self, branch: int, start: int, at: int) -> bool:
+        """Whether turn `at` of `_turns_from` is the rest of one before the fork."""
+        path = self._find_branch(branch).path
+        is_continued = path.cut is not None and path.cut.is_continued
+        return is_continued and not at and start >= path.own_message_start
+
     def _turns_from(
         self, number: int, start: int
     ) -> tuple[Sequence[Turn], Sequence[int]]:
@@ -187,14 +194,24 @@ class AssembledConversation:
         The other numbers are those of the first messages of the turns.
         """
         path = self._find_branch(number).path
-        is_shared = start < path.shared_message_count
+        is_shared = start < path.own_message_start
         key = (number, is_shared)
         if key not in self._turns:
-            turns = path.turns if is_shared else path.rest
-            first = 0 if is_shared else path.shared_message_count
+            turns = path.turns if is_shared else _own_turns(path)
+            first = 0 if is_shared else path.own_message_start
             counts = (len(turn.messages) for turn in turns)
             self._turns[key] = turns, [*accumulate(counts, initial=first)]
         return self._turns[key]
+
+
+def _own_turns(path: TurnPath) -> tuple[Turn, ...]:
+    """Return the turns of a path after its fork, with the facts of the whole turns."""
+    cut = path.cut
+    if cut is None or not cut.is_continued:
+        return path.own
+    first, *others = path.own
+    whole = structs.replace(first, usage=cut.usage, duration=cut.duration)
+    return (whole, *others)
 
 
 def _cut_turn(turn: Turn, messages: Iterable[Message], *, is_whole: bool) -> Turn:
@@ -208,10 +225,17 @@ def _cut_turn(turn: Turn, messages: Iterable[Message], *, is_whole: bool) -> Tur
 
 def stored_turns(branch: Branch) -> list[StoredTurn]:
     """Return the turns that a branch does not share, without their messages."""
-    path = branch.path
-    counts = (len(turn.messages) for turn in path.rest)
-    starts = accumulate(counts, initial=path.shared_message_count)
-    return list(map(_without_messages, path.rest, starts))
+    path, cut = branch.path, branch.path.cut
+    counts = (len(turn.messages) for turn in path.own)
+    starts = accumulate(counts, initial=path.own_message_start)
+    turns = list(map(_without_messages, path.own, starts))
+    if cut is None:
+        return turns
+    first = StoredTurn(
+        *(path.shared_message_count, path.shared_turn_count, cut.has_prompt),
+        *(cut.usage, cut.duration),
+    )
+    return [first, *turns[cut.is_continued :]]
 
 
 def _without_messages(turn: Turn, start: int) -> StoredTurn:

@@ -257,8 +257,9 @@ def _find_cut_turn(branch: Branch, shared: int) -> StoredTurn | None:
     """Return the first own turn of a branch if the fork is inside a turn."""
     if not branch.own_turns:
         return None
-    own, whole = branch.own_turns[0], branch.path.rest[-len(branch.own_turns)]
-    if own.messages[0].id == whole.messages[0].id:
+    own, path = branch.own_turns[0], branch.path
+    is_continued = path.cut is not None and path.cut.is_continued
+    if not is_continued and own.messages[0].id == path.own[0].messages[0].id:
         return None
     return StoredTurn(
         shared, own.number, own.prompt is not None, own.usage, own.duration

@@ -317,64 +317,109 @@ class Turn(Struct, frozen=True, kw_only=True, array_like=True):
         return tuple(call for message in self.messages for call in message.tool_calls)
 
 
+class CutTurn(Struct, frozen=True, kw_only=True, array_like=True):
+    """The turn in which a path leaves another one."""
+
+    path: TurnPath
+    """The path that its first messages belong to."""
+    message_count: int
+    """The number of these messages."""
+    last_message: Message
+    """The last of them."""
+    has_prompt: bool
+    usage: Usage
+    """Like the duration, of the whole turn."""
+    duration: timedelta | None = None
+    is_continued: bool = False
+    """Whether the path's first own turn is the rest of it."""
+
+
 class TurnPath(Struct, frozen=True, array_like=True):
     """The turns from a root to a leaf.
 
-    Turns before a fork are those of another path, and are not copied: a session may be
-    rewound at every turn.
+    What is before a fork belongs to another path, and is not copied: a session may be
+    rewound at every turn, and a long turn at every answer.
     """
 
-    rest: tuple[Turn, ...] = ()
-    """The turns after the shared ones. The first may contain messages before the fork."""
+    own: tuple[Turn, ...] = ()
+    """The turns after the fork."""
     shared: TurnPath | None = None
     """The path that its first turns belong to."""
     shared_turn_count: int = 0
     shared_message_count: int = 0
     """The number of messages in the shared turns."""
+    cut: CutTurn | None = None
+    """The turn at the fork, which follows the shared ones."""
+
+    @property
+    def rest(self) -> tuple[Turn, ...]:
+        """The turns after the shared ones. The first may contain messages before the fork."""
+        cut = self.cut
+        if cut is None:
+            return self.own
+        continued = self.own[: cut.is_continued]
+        messages = self._cut_messages()
+        first = Turn(
+            number=self.shared_turn_count,
+            prompt=messages[0] if cut.has_prompt else None,
+            messages=(*messages, *(m for turn in continued for m in turn.messages)),
+            usage=cut.usage,
+            duration=cut.duration,
+        )
+        return (first, *self.own[len(continued) :])
+
+    def _cut_messages(self) -> list[Message]:
+        """Return the messages of the turn at the fork that belong to other paths."""
+        parts: list[tuple[Message, ...]] = []
+        cut = self.cut
+        count = cut.message_count if cut else 0
+        while cut is not None:
+            path, cut = cut.path, None
+            at = self.shared_turn_count - path.own_turn_start
+            skipped = 0
+            if (
+                path.cut is not None
+                and self.shared_turn_count == path.shared_turn_count
+            ):
+                cut, skipped = path.cut, path.cut.message_count
+            if at >= 0:
+                parts.append(path.own[at].messages[: count - skipped])
+            count = skipped
+        return [message for part in reversed(parts) for message in part]
 
     @property
     def turns(self) -> tuple[Turn, ...]:
         """All turns, the shared ones first."""
-        if self.shared is None:
-            return self.rest
         parts = [self.rest]
         stop = self.shared_turn_count
-        path: TurnPath | None = self.shared
+        path = self.shared
         while path is not None:
-            parts.append(path.rest[: max(stop - path.shared_turn_count, 0)])
+            if stop > path.shared_turn_count:
+                parts.append(path.rest[: stop - path.shared_turn_count])
             stop, path = min(stop, path.shared_turn_count), path.shared
         return tuple(chain.from_iterable(reversed(parts)))
 
     @property
-    def last_shared_turn(self) -> Turn | None:
-        """The last of the turns that belong to another path."""
-        path, at = self.shared, self.shared_turn_count - 1
-        while path is not None and at < path.shared_turn_count:
-            path = path.shared
-        return None if path is None else path.rest[at - path.shared_turn_count]
+    def own_turn_start(self) -> int:
+        """The number of turns before the first own one."""
+        return self.shared_turn_count + (
+            self.cut is not None and not self.cut.is_continued
+        )
+
+    @property
+    def own_message_start(self) -> int:
+        """The number of messages before its own turns."""
+        return self.shared_message_count + (self.cut.message_count if self.cut else 0)
 
     @property
     def turn_count(self) -> int:
         """The number of all turns."""
-        return self.shared_turn_count + len(self.rest)
+        return self.own_turn_start + len(self.own)
 
     @property
     def message_count(self) -> int:
         """The number of messages in all turns."""
-        return self.shared_message_count + sum(len(turn.messages) for turn in self.rest)
-
-    def last_message_before(self, count: int) -> Message | None:
-        """Return the message before the last `count` ones."""
-        path: TurnPath | None = self
-        stop = self.turn_count
-        while path is not None:
-            for at in range(stop - path.shared_turn_count - 1, -1, -1):
-                messages = path.rest[at].messages
-                if count < len(messages):
-                    return messages[-1 - count]
-                count -= len(messages)
-            stop, path = min(stop, path.shared_turn_count), path.shared
-        return None
+        return self.own_message_start + sum(len(turn.messages) for turn in self.own)
 
 
 class Branch(Struct, frozen=True, kw_only=True, array_like=True):
@@ -413,9 +458,10 @@ class Branch(Struct, frozen=True, kw_only=True, array_like=True):
     @property
     def last_shared_id(self) -> RecordId | None:
         """The last message that it shares with its parent."""
-        own_count = sum(len(turn.messages) for turn in self.own_turns)
-        message = self.path.last_message_before(own_count)
-        return message.id if message else None
+        path = self.path
+        if path.own and path.own[0].messages[0].id != self.own_turns[0].messages[0].id:
+            return path.own[0].messages[0].id
+        return path.cut.last_message.id if path.cut else None
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -42,6 +42,7 @@ from bygones.model.records import (
 from bygones.model.sessions import (
     AgentRun,
     Branch,
+    CutTurn,
     Message,
     Session,
     ToolCall,
@@ -434,8 +435,8 @@ class _ValueRedactor(TextRedactor):
         There may be more of them than calls can be nested.
         """
         paths = [path]
-        while (shared := paths[-1].shared) and id(shared) not in self._redacted_by_id:
-            paths.append(shared)
+        while (cut := paths[-1].cut) and id(cut.path) not in self._redacted_by_id:
+            paths.append(cut.path)
         return [self._redact_struct(one) for one in reversed(paths)][-1]
 
     def _redact_struct(self, value: Struct) -> object:
@@ -510,7 +511,7 @@ _CALL_TYPES = (ToolCall, ToolUseBlock)
 _ENUM_FIELDS_OF_CALL = ENUM_FIELDS | {"name"}
 _AGENTS_PATH = ".tool_calls.agents"
 """Path of texts that belong to the messages of agents."""
-_CONTAINER_TYPES = (Session, AgentRun, Branch, TurnPath, Turn)
+_CONTAINER_TYPES = (Session, AgentRun, Branch, TurnPath, CutTurn, Turn)
 """Containers of messages; they are not part of a path."""
 _SHARED_TYPES = (Message, ToolCall, Turn, TurnPath, Branch, AgentRun)
 """Objects that a session references in several places."""
