@@ -1,6 +1,6 @@
 """Measure how many secrets redaction finds, and how often it is wrong.
 
-``python -m tests.redact.measure`` prints the figures of docs/privacy.md.
+``python -m tests.redact.measure`` prints the figures of docs/guide/export.md.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 from bygones.redact.engine import Redactor
+from tests.redact.contexts import CONTEXT_HARMLESS, CONTEXTS, UNSEEN_CONTEXTS
 from tests.redact.families import HARMLESS, LATER, SECRETS, is_measured_only
 from tests.redact.newer_families import NEWER_HARMLESS, NEWEST, REVIEWED
 from tests.redact.tokens import make_token
@@ -55,6 +56,8 @@ SETS = {
     "written later": LATER,
     "reviewed": REVIEWED,
     "newest": NEWEST,
+    "contexts": CONTEXTS,
+    "unseen contexts": UNSEEN_CONTEXTS,
 }
 
 
@@ -76,7 +79,7 @@ def wrongly_redacted(rounds: int = ROUNDS) -> Counter[str]:
             template: sum(
                 any(find_secrets(make_token(template, random))) for _ in range(rounds)
             )
-            for template in (*HARMLESS, *NEWER_HARMLESS)
+            for template in (*HARMLESS, *NEWER_HARMLESS, *CONTEXT_HARMLESS)
         }
     )
 
