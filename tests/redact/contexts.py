@@ -1,5 +1,6 @@
-"""Texts in which secrets were planted, written before the rules were read.
+"""Texts in which secrets were planted, written before rules.toml was read.
 
+Only the words of `near` in its last rule, the validators and the prefilter were known.
 The misses of the first half were looked at and led to rules; those of the second were
 not. As in families.py, the secret is between marks and {alnum:8} is random.
 """
