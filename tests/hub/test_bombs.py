@@ -13,14 +13,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.store.compression import compress_and_hash
-from bygones.team.access import open_reader
+from bygones.team.access import TokenStore, open_reader, open_store
 from bygones.team.contract import UploadChunk, encode_message
 from tests.build import jsonl, prompt, session_id, thread
 from tests.faults.sizes import reached, sized
-from tests.hub.sending import KEY, PROJECT
+from tests.hub.sending import KEY, NOW, PROJECT
 from tests.hub.test_killing import HubCluster, run_cluster
 from tests.hub.test_uploads import change_chunk, make_request
 
@@ -166,6 +167,49 @@ def test_bombs_do_not_fill_the_memory_of_a_hub_or_delay_others(
     cluster.kill("hub")
     wait_until_served(cluster)
     assert_others_are_served(cluster)
+
+
+def long_session(name: str, first: int) -> Iterator[bytes]:
+    """Yield encoded requests with a session that takes much longer than a short one."""
+    offset = 0
+    for part in range(sized(8, 24, 24)):
+        records = [
+            prompt(f"walrus {number} " + "otter " * 1_000, sessionId=name)
+            for number in range(part * 1_000, part * 1_000 + 1_000)
+        ]
+        raw = jsonl(thread(*records, start=first + part * 1_000))
+        stop = offset + len(raw)
+        chunk = lines_of(raw, name)
+        chunk = replace(chunk, offset=offset, client_offset=stop)
+        yield encode_message(make_request(chunk))
+        offset = stop
+
+
+def test_long_sessions_do_not_delay_those_of_others(cluster: HubCluster) -> None:
+    wait_until_served(cluster)
+    store = open_store(cluster.engine.address)
+    own_token = cluster.token
+    cluster.token, _ = TokenStore(store).issue("zoe", teams=("shop",), now=NOW)
+    for number in (1, 2):
+        for body in long_session(session_id(number), number * 100_000):
+            assert send(cluster, body) == 200
+    cluster.token = own_token
+
+    assert_others_are_served(cluster)
+
+    # What came first is not finished yet.
+    assert {one.person for one in store.pending_sources()} == {"zoe"}
+    deadline = time.monotonic() + WAIT
+    while store.pending_sources() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert store.pending_sources() == []
+    store.close()
+    with Archive.from_store(
+        open_reader(f"{cluster.engine.address}?person=zoe&teams=shop")
+    ) as archive:
+        own = [one for one in archive.sessions() if one.person == "zoe"]
+        assert len({one.message_count for one in own}) == 1
+        assert len(own) == 2
 
 
 def test_chunked_bodies_that_are_too_long_get_413(cluster: HubCluster) -> None:

@@ -89,7 +89,7 @@ def test_what_one_process_leaves_is_derived_by_the_other() -> None:
     assert long.max_bytes is None
     assert long.only is not None
     assert long.only.families == {1: {1: 7}}
-    assert (both.quick._limits.seconds, both.long._limits.seconds) == (20, 600)
+    assert (both.quick._limits.seconds, both.long._limits.seconds) == (10, 600)
     assert both.failed.describe().startswith("1 file could not be indexed")
 
 

@@ -226,7 +226,7 @@ class DeriveProcess:
                     pipe.close()
 
 
-_QUICK_SECONDS = 20.0
+_QUICK_SECONDS = 10.0
 """For how long the sessions of a group may delay those of others."""
 
 
