@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from select import select
 
 import pytest
 
@@ -348,6 +349,25 @@ def test_slow_sign_ins_do_not_block_others(
                 slow.pop(0).close()
             answer = hub.ask("POST", "/enter", own, b"token=byg_wrong")
             assert answer.status == 401
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_slow_bodies_of_a_person_are_limited(
+    hub: TestHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each keeps a file open, of which a process has a limited number."""
+    monkeypatch.setattr(RequestLimits, "max_concurrent_bodies", 3)
+    mine, others = hub.token("zoe")[0], hub.token("ben")[0]
+    line = f"Authorization: Bearer {mine}"
+    slow = [slow_request(hub, "/push", line) for _ in range(4)]
+    try:
+        ((rejected,), _, _) = select(slow, [], [], 60)
+
+        assert rejected.recv(12) == b"HTTP/1.1 503"
+        assert hub.ask("GET", "/push/acks", bearer(mine)).status == 400
+        assert hub.ask("POST", "/push", bearer(others), b"x").status == 400
     finally:
         for one in slow:
             one.close()

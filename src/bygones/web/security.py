@@ -58,6 +58,8 @@ class RequestLimits:
     max_concurrent_requests = 400
     """Of a person; of all that are not signed in together. Those with a body are counted
     separately: clients decide how long they take."""
+    max_concurrent_bodies = 100
+    """Requests with a body of a person who is signed in: each keeps a file open."""
     max_connections = 500
     """When there are more, idle connections are closed."""
     max_idle_seconds = 20.0
@@ -237,9 +239,14 @@ class SecurityMiddleware:
             # Otherwise the server would go on to read the body.
             close = {"Connection": "close"}
             return error_response(413, "The request is too large.", close)
-        active_requests = self._active_requests[self._request_group(scope, headers)]
+        person, has_body = group = self._request_group(scope, headers)
+        limit = (
+            RequestLimits.max_concurrent_bodies
+            if person and has_body
+            else RequestLimits.max_concurrent_requests
+        )
         if (
-            active_requests >= RequestLimits.max_concurrent_requests
+            self._active_requests[group] >= limit
             and scope["path"] not in self._unlimited_paths
         ):
             return error_response(503, "Too many requests.", {"Retry-After": "1"})

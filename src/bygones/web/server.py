@@ -208,8 +208,8 @@ _MAX_SHORT_LINES_BYTES = 32 * 1024
 """Header lines may be shorter."""
 
 
-_OPEN_FILES = 4096
-"""What the server asks for; at most a third of them are connections."""
+_OPEN_FILES = 65_536
+"""What the server asks for, more than it needs. At most a third are connections."""
 _ACCEPTED_AT_ONCE = 16
 """Connections that are accepted before idle ones are closed."""
 
