@@ -12,7 +12,12 @@ import pytest
 from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged, StoreError
 from bygones.model.base import SessionId
-from bygones.team.contract import AccessScope, BlobStore, DerivedSessions
+from bygones.team.contract import (
+    REBUILD_NOTE,
+    AccessScope,
+    BlobStore,
+    DerivedSessions,
+)
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import (
     DeriveSelection,
@@ -304,6 +309,7 @@ def test_long_sessions_are_left_to_another_process(
     upload_sessions(empty, tmp_path, "ben", 1)
     left, failed = FailedFamilies(), FailedFamilies()
     quick = DeriveSelection(max_bytes=2_000)
+    store.set_note(*REBUILD_NOTE, b"")
 
     def derive_all_quick() -> int:
         counts = iter(lambda: derive_pending(*empty, left, selection=quick), 0)
@@ -319,9 +325,31 @@ def test_long_sessions_are_left_to_another_process(
 
     selection = DeriveSelection(only=left)
     assert derive_pending(*empty, failed, selection=selection) == 1
+    assert derive_pending(*empty, failed, selection=selection) == 0
     assert store.pending_sources() == []
+    assert store.get_note(*REBUILD_NOTE) is not None
     assert derive_all_quick() == 0
     assert len(left) == len(failed) == 0
+    assert store.get_note(*REBUILD_NOTE) is None
+
+
+def test_rebuild_ends_without_sessions_that_cannot_be_derived(
+    empty: StoreAndBlobs, tmp_path: Path
+) -> None:
+    store, _ = empty
+    upload_sessions(empty, tmp_path, "ann", 1)
+    store.set_note(*REBUILD_NOTE, b"")
+    left = FailedFamilies()
+    notes: list[bytes | None] = []
+    sending = DeriveSelection(skipped_people=frozenset({"ann"}))
+    for selection in (sending, DeriveSelection(max_bytes=1)):
+        assert derive_pending(*empty, left, selection=selection) == 0
+        notes.append(store.get_note(*REBUILD_NOTE))
+    given_up = DeriveSelection(max_bytes=1, given_up=frozenset(left.families))
+    assert derive_pending(*empty, left, selection=given_up) == 0
+    notes.append(store.get_note(*REBUILD_NOTE))
+
+    assert notes == [b"", b"", None]
 
 
 def test_session_that_is_long_with_its_relatives_is_left_to_another_process(

@@ -116,10 +116,13 @@ class DeriveSelection(Struct, frozen=True, kw_only=True):
     only: FailedFamilies | None = None
     """If given, the only sources that are derived."""
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether everything is derived when nothing is left."""
-        return not self.skipped_people and self.max_bytes is None and self.only is None
+    def leaves_nothing(self, people: Mapping[str, Iterable[int]]) -> bool:
+        """Whether all else is derived if only these sources of people are pending."""
+        if self.only is not None:
+            return False
+        if self.max_bytes is None:
+            return self.skipped_people.isdisjoint(people)
+        return all(map(self.given_up.issuperset, people.values()))
 
 
 def derive_pending(
@@ -160,7 +163,7 @@ def derive_pending(
         failures += deriver.failures
     if failures and not written:
         raise failures[0]
-    is_complete = not written and selection.is_complete
+    is_complete = not written and selection.leaves_nothing(people)
     if is_complete and store.get_note(*REBUILD_NOTE) is not None:
         store.set_note(*REBUILD_NOTE, None)
     return written
