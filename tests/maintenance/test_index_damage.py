@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import NoReturn
@@ -421,3 +422,30 @@ def test_damaged_seal_is_ignored(
     assert answers_of(copy) == answers
     Archive.ingest(copy, [sandbox.home.path])
     assert answers_of(copy) == answers
+
+
+@pytest.mark.parametrize("table", ["node_page", "message_block"])
+def test_damaged_page_of_the_database_is_our_error_and_found_by_verify(
+    sandbox: Sandbox, tmp_path: Path, table: str
+) -> None:
+    """Its size and times are as they were, so that opening it finds nothing."""
+    folder = shutil.copytree(sandbox.archive, tmp_path / "archive")
+    copy = Sandbox(tmp_path)
+    (path,) = (folder / "index").glob("*/index.db")
+    times = path.stat()
+    raw = path.read_bytes()
+    for (frame,) in copy.index_rows(f"SELECT frame FROM {table}"):  # noqa: S608
+        assert isinstance(frame, bytes)
+        at = raw.find(frame[-40:])
+        raw = raw[: at + 20] + b"\xaa" * 20 + raw[at + 40 :] if at > 0 else raw
+    path.write_bytes(raw)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    verdict = verify(folder, deep=True)
+    with Archive.open(folder) as archive, suppress(ArchiveError):
+        for one in archive.sessions(include_empty=True):
+            list(archive.session(one.id).live_branch.messages)
+    rebuild(folder)
+
+    assert verdict.differences
+    assert verify(folder, deep=True).is_intact

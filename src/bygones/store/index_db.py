@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from struct import pack
+from typing import TypeVar
 from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from bygones.errors import ArchiveDamaged
+from bygones.errors import ArchiveDamaged, IndexDamaged
 from bygones.model.base import Position, Problem, SessionId
 from bygones.model.nodes import RecordNode
 from bygones.model.problem_runs import ProblemRuns, add_drift
@@ -108,7 +109,29 @@ def decode_nodes(raw: bytes) -> list[RecordNode]:
     return decoder.decode(raw)
 
 
-def decode_frames(frames: Sequence[bytes]) -> Iterator[RecordNode]:
+T = TypeVar("T")
+_OWN_FOLDER = Path("its folder")
+"""Names the folder in an error if only bytes of the index are known."""
+
+
+def decode_frame(
+    frame: bytes, decode: Callable[[bytes], T], folder: Path = _OWN_FOLDER
+) -> T:
+    """Decompress and decode a page of the index.
+
+    Raises `IndexDamaged` if its bytes are damaged.
+    """
+    try:
+        return decode(decompress(frame))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise IndexDamaged(folder, f"a page of index.db: {error}") from error
+
+
+def decode_frames(
+    frames: Sequence[bytes], folder: Path = _OWN_FOLDER
+) -> Iterator[RecordNode]:
     """Yield the nodes of compressed pages.
 
     In long sources, two fifths of the memory of nodes are repeated strings. Interning
@@ -117,7 +140,7 @@ def decode_frames(frames: Sequence[bytes]) -> Iterator[RecordNode]:
     is_long = sum(map(len, frames)) >= _INTERN_MIN_BYTES
     interned: dict[str, str] = {}
     for frame in frames:
-        nodes = decode_nodes(decompress(frame))
+        nodes = decode_frame(frame, decode_nodes, folder)
         if is_long:
             for node in nodes:
                 _intern_strings(node, interned)
@@ -216,6 +239,11 @@ class IndexDB:
         """Nodes that are not written yet, by source, with their offset."""
         self._pending_lengths: dict[int, TextLengths] = {}
         """Text lengths of sources that are being indexed."""
+
+    @property
+    def archive_folder(self) -> Path:
+        """The folder of the archive that is indexed."""
+        return self.folder.parents[1]
 
     def _has_schema(self) -> bool:
         sql = "SELECT 1 FROM sqlite_schema WHERE name = 'meta'"
@@ -486,7 +514,7 @@ class IndexDB:
         return tuple(self.iter_nodes(source))
 
     def iter_nodes(self, source: int) -> Iterator[RecordNode]:
-        return decode_frames(self.load_node_frames(source))
+        return decode_frames(self.load_node_frames(source), self.archive_folder)
 
     def nodes_from(
         self, source: int, offset: int, limit: int | None = None
@@ -508,8 +536,9 @@ class IndexDB:
             count += node_count if len(frames) > 1 or not offset else 0
             if limit is not None and count >= limit:
                 break
-        nodes = (n for n in decode_frames(frames) if n.position.offset >= offset)
-        return tuple(islice(nodes, limit))
+        nodes = decode_frames(frames, self.archive_folder)
+        later = (node for node in nodes if node.position.offset >= offset)
+        return tuple(islice(later, limit))
 
     def load_node_frames(self, source: int) -> list[bytes]:
         """Return the compressed node pages of a source, in order."""

@@ -8,8 +8,8 @@ message that is added only changes the rows of the last messages and of the last
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -34,8 +34,9 @@ from bygones.model.sessions import (
     own_messages,
 )
 from bygones.model.summary import Loader, Title, TitleKind
-from bygones.store.compression import compress, decompress
+from bygones.store.compression import compress
 from bygones.store.connect import fetch_all, fetch_one
+from bygones.store.index_db import decode_frame
 
 if TYPE_CHECKING:
     import apsw
@@ -53,6 +54,9 @@ _NO_LIMIT = 1 << 62
 
 ConversationKey = tuple[int, str]
 """The number of a session, and the id of an agent run in it or ""."""
+
+
+T = TypeVar("T")
 
 
 class MessageRange(NamedTuple):
@@ -250,7 +254,7 @@ class MessageStore:
         for part, stop in parts[-1:] if own else parts:
             message_range = MessageRange(part.number, part.shared_count, stop)
             for start, frame in self._frames(key, message_range, part.shared_count):
-                raw = decompress(frame)
+                raw = self._decode(frame, bytes)
                 if not patterns or any(pattern in raw for pattern in patterns):
                     messages = self._block_decoder.decode(raw)
                     yield from enumerate(messages[: stop - start], start)
@@ -303,9 +307,12 @@ class MessageStore:
             start += MESSAGES_PER_BLOCK
         rest = MessageRange(branch, max(start, message_range.start), stop)
         for number, frame in self._frames(key, rest, shared):
-            block = self._block_decoder.decode(decompress(frame))
+            block = self._decode(frame, self._block_decoder.decode)
             conversation.keep(branch, number, block)
             yield number, block
+
+    def _decode(self, frame: bytes, decode: Callable[[bytes], T]) -> T:
+        return decode_frame(frame, decode, self._index.archive_folder)
 
     def _frames(
         self, key: ConversationKey, message_range: MessageRange, shared: int
@@ -345,7 +352,7 @@ class ConversationRows(Struct, frozen=True, array_like=True):
 
 def decode_messages(frame: bytes) -> list[Message]:
     """Return the messages of a stored block, without a loader."""
-    return _decode_block(decompress(frame))
+    return decode_frame(frame, _decode_block)
 
 
 class EarlierMessages(Struct, frozen=True, array_like=True):
