@@ -56,9 +56,10 @@ WAYS = {
     "end": "DELETE FROM chunk WHERE source = 1 AND start > 0",
     "start": "DELETE FROM chunk WHERE source = 1 AND start = 0",
     "all": "DELETE FROM chunk WHERE source = 1",
+    "row of an unfinished line": "DELETE FROM fragment WHERE source = 1",
     "unfinished line": "UPDATE fragment SET frame = x'00' WHERE source = 1",
 }
-FEW = ("frame", "row", "unfinished line")
+FEW = ("frame", "row", "unfinished line", "row of an unfinished line")
 
 
 def lose(sandbox: Sandbox, way: str) -> None:

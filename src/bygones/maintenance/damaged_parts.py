@@ -14,6 +14,7 @@ from bygones.sources.fingerprint import (
     SourceChange,
     SourceFingerprint,
     detect_change,
+    fingerprint_bytes,
 )
 from bygones.sources.lines import read_at
 from bygones.store.archive_db import (
@@ -52,7 +53,7 @@ def find_recoverable(archive_db: ArchiveDB, parts: Iterable[DamagedPart]) -> int
         return sum(
             copies.find(part) is not None
             if part.hash
-            else bool(copies.find_chunks(part))
+            else bool(copies.find_chunks(part) or copies.find_last_line(part))
             for part in parts
         )
 
@@ -86,13 +87,19 @@ def _check_chunks(
 def _check_fragment(
     archive_db: ArchiveDB, source: StoredSource, generation: int
 ) -> Iterator[DamagedPart]:
+    missing = archive_db.missing_fragment(source.number, generation)
+    if missing is not None:
+        yield DamagedPart(source, generation, *missing)
     try:
         archive_db.fragment(source.number, generation)
     except ArchiveDamaged as error:
         found = archive_db.fragment_range(source.number, generation)
         lost_ns = error.accepted_ns if isinstance(error, BytesLost) else 0
         if found is not None:
-            yield DamagedPart(source, generation, *found, lost_ns=lost_ns)
+            start, stop, digest = found
+            digest = b"" if digest == UNKNOWN_HASH else digest
+            place = (source, generation, start, stop, digest)
+            yield DamagedPart(*place, lost_ns=lost_ns)
 
 
 class OtherCopies:
@@ -155,6 +162,26 @@ class OtherCopies:
                 if end == part.stop:
                     return found
         return []
+
+    def find_last_line(self, part: DamagedPart) -> bytes:
+        """Return an unfinished last line whose hash is lost too.
+
+        A backup has it at the same place; the file if the fingerprint matches.
+        """
+        source = part.source
+        raw = _read(source.id, part.start, part.stop)
+        if part.generation == source.generation and raw is not None:
+            found = fingerprint_bytes(head=b"", tail=b"", unfinished=raw, offset=0)
+            if found.unfinished_hash == source.rest:
+                return raw
+        for archive in self._archives:
+            with suppress(ArchiveError):
+                theirs = archive.find_source(source.home, source.path)
+                place = (theirs.number if theirs else 0, part.generation)
+                known = archive.fragment_range(*place)
+                if known is not None and known[:2] == (part.start, part.stop):
+                    return archive.fragment(*place)
+        return b""
 
     def _read_from_file(self, part: DamagedPart) -> list[tuple[int, HashedFrame, int]]:
         source = part.source

@@ -170,7 +170,14 @@ def _recover(archive_db: ArchiveDB, copies: OtherCopies, part: DamagedPart) -> b
         source = structs.replace(part.source, generation=generation)
         for start, frame, size in chunks:
             archive_db.add_chunk(source, start, start + size, frame)
-        return bool(chunks)
+        if chunks or part.start < archive_db.generation_stored_bytes(
+            number, generation
+        ):
+            return bool(chunks)
+        line = copies.find_last_line(part)
+        if line:
+            archive_db.set_fragment(source, part.start, line)
+        return bool(line)
     raw = copies.find(part)
     if raw is not None:
         _, compressed = compress_and_hash(raw)

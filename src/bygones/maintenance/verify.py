@@ -252,6 +252,13 @@ def _check_sources(
                             source.id, generation, end, expected, "the end is missing"
                         )
                         result.gaps.append(gap)
+                    missing = archive_dir.byte_store.missing_fragment(
+                        source.number, generation
+                    )
+                    if missing is not None:
+                        reason = "the unfinished last line is missing"
+                        gap = Damage(source.id, generation, *missing, reason)
+                        result.gaps.append(gap)
                     archive_dir.byte_store.fragment(source.number, generation)
             except BytesLost as error:
                 found = archive_dir.byte_store.fragment_range(source.number, generation)

@@ -688,6 +688,12 @@ class ArchiveDB:
         if row is not None:
             self.replace_frame(number, generation, 0, mark_as_lost(row[0], now))
             return
+        if start >= self.generation_stored_bytes(number, generation):
+            self.db.execute(
+                "INSERT INTO fragment VALUES (?, ?, ?, ?, ?)",
+                (number, generation, start, UNKNOWN_HASH, mark_as_lost(b"", now)),
+            )
+            return
         self.db.execute(
             "INSERT INTO chunk (source, generation, start, stop, hash, frame)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -737,6 +743,18 @@ class ArchiveDB:
         with translate_read_errors(self.path):
             row = fetch_one(self.db, sql, (number, generation))
         return int(row[0]) if row else 0
+
+    def missing_fragment(self, number: int, generation: int) -> tuple[int, int] | None:
+        """Return start and end of an unfinished last line that should be there."""
+        sql = (
+            "SELECT kept, size FROM generation AS g"
+            " WHERE source = ? AND generation = ? AND size > kept AND NOT EXISTS"
+            " (SELECT 1 FROM fragment AS f"
+            " WHERE f.source = g.source AND f.generation = g.generation)"
+        )
+        with translate_read_errors(self.path):
+            row = fetch_one(self.db, sql, (number, generation))
+        return (int(row[0]), int(row[1])) if row else None
 
     def verify_chunks(
         self, number: int, generation: int
