@@ -509,3 +509,20 @@ def test_repair_says_that_it_rebuilt_a_missing_index(
     assert said == "rebuilt: the index, which was missing; the archive is intact\n"
     assert "nothing to repair" in capsys.readouterr().out
     assert verify(sandbox.archive, deep=True).is_index_compared
+
+
+def test_wrong_length_of_a_file_is_corrected_from_its_chunks(
+    sandbox: Sandbox, whole: Sandbox
+) -> None:
+    with sandbox.open_dir(write=True) as archive_dir:
+        archive_dir.byte_store.db.execute(
+            "UPDATE generation SET kept = kept - 5 WHERE source = 1"
+        )
+    before = verify(sandbox.archive)
+
+    result = repair_archive(sandbox.archive)
+
+    assert [gap.stop - gap.start for gap in before.gaps] == [5]
+    assert (result.corrected_count, result.lost) == (1, [])
+    assert verify(sandbox.archive, deep=True).is_intact
+    assert sandbox.bytes() == whole.bytes()

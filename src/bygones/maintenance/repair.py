@@ -49,6 +49,8 @@ class RepairResult(Struct, kw_only=True):
     """What is damaged, and was not found anywhere."""
     accepted: list[DamagedPart] = []
     """What the user accepted as lost, and was not found anywhere."""
+    corrected_count: int = 0
+    """Files whose length was recorded wrongly; their bytes are intact."""
     damaged_copy: Path | None = None
     """The damaged database, if a new one was written."""
     source_count: int = 0
@@ -92,7 +94,9 @@ def repair_archive(
         with ArchiveDir(folder, write=True) as archive_dir:
             _recover_parts(archive_dir.byte_store, others, result)
             result.source_count = len(list(archive_dir.byte_store.sources()))
-            is_changed = bool(result.recovered or result.damaged_copy)
+            is_changed = bool(
+                result.recovered or result.damaged_copy or result.corrected_count
+            )
             if is_changed or archive_dir.index is None:
                 rebuild_index(archive_dir, progress)
                 result.is_index_rebuilt = True
@@ -144,6 +148,8 @@ def _place(part: DamagedPart) -> tuple[int, int, int, int]:
 def _recover_parts(
     archive_db: ArchiveDB, others: Sequence[Path], result: RepairResult
 ) -> None:
+    with archive_db.db:
+        result.corrected_count = archive_db.correct_stored_bytes()
     parts = list(find_damaged_parts(archive_db))
     with closing(OtherCopies(archive_db, others)) as copies, archive_db.db:
         for part in parts:

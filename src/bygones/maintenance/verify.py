@@ -248,10 +248,12 @@ def _check_sources(
                         source.number, generation
                     )
                     if end != expected:
-                        gap = Damage(
-                            source.id, generation, end, expected, "the end is missing"
+                        is_short = end < expected
+                        reason = (
+                            "the end is missing" if is_short else "the length is wrong"
                         )
-                        result.gaps.append(gap)
+                        ends = min(end, expected), max(end, expected)
+                        result.gaps.append(Damage(source.id, generation, *ends, reason))
                     missing = archive_dir.byte_store.missing_fragment(
                         source.number, generation
                     )

@@ -756,6 +756,16 @@ class ArchiveDB:
             row = fetch_one(self.db, sql, (number, generation))
         return (int(row[0]), int(row[1])) if row else None
 
+    def correct_stored_bytes(self) -> int:
+        """Record where chunks end if less is recorded; return for how many files."""
+        end = (
+            "(SELECT max(stop) FROM chunk WHERE chunk.source = generation.source"
+            " AND chunk.generation = generation.generation)"
+        )
+        sql = f"UPDATE generation SET kept = {end}, size = max(size, {end})"  # noqa: S608 (ours)
+        self.db.execute(f"{sql} WHERE kept < {end}")
+        return self.db.changes()
+
     def verify_chunks(
         self, number: int, generation: int
     ) -> Iterator[tuple[Chunk, str]]:

@@ -46,6 +46,9 @@ def print_result(
         place = sanitize_name(display_path(result.damaged_copy))
         files = pluralize(result.source_count, "file")
         click.echo(f"recovered: {files} in a new database; the damaged one is {place}")
+    if result.corrected_count:
+        files = pluralize(result.corrected_count, "file")
+        click.echo(f"corrected: the recorded length of {files}")
     if result.recovered:
         parts = pluralize(len(result.recovered), "damaged part")
         click.echo(f"recovered: {parts}, {format_bytes(result.recovered_bytes)}")
@@ -62,7 +65,7 @@ def print_result(
     if result.lost:
         if not accept_loss:
             _print_hint(has_others=has_others)
-    elif result.damaged_copy is None and not result.recovered:
+    elif not (result.damaged_copy or result.recovered or result.corrected_count):
         if result.is_index_rebuilt:
             click.echo("rebuilt: the index, which was missing; the archive is intact")
         else:
