@@ -95,6 +95,16 @@ def test_back_returns_to_the_place_in_a_list(browser: Browser, tmp_path: Path) -
         assert abs(row.evaluate("o => o.getBoundingClientRect().top") - before) < 4
 
 
+@pytest.mark.parametrize("end", ["%", "%E0%A4%A", "m-%22%5D", "m-none"])
+def test_link_with_a_damaged_anchor_opens_the_session(
+    browser: Browser, server: RunningServer, end: str
+) -> None:
+    with open_tab(browser, server) as tab:
+        tab.page.goto(f"{server.home}/session/{LONG}#{end}")
+        tab.page.wait_for_timeout(300)
+        assert tab.errors == []
+
+
 def test_messages_that_fail_to_load_are_tried_again(
     browser: Browser, server: RunningServer
 ) -> None:

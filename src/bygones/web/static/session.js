@@ -487,7 +487,8 @@ addEventListener("keydown", (event) => {
 
 // Scrolls to the message that the hash of the URL names.
 async function toHash() {
-  const anchor = decodeURIComponent(location.hash.slice(1));
+  let anchor = "";
+  try { anchor = decodeURIComponent(location.hash.slice(1)); } catch { return ""; } // not from us
   if (!/^[mcat]-/.test(anchor)) return "";
   const near = document.getElementById(anchor);
   if (near) { await go(Number(near.closest(".window")?.dataset.window ?? 0) * conversation.size, anchor); return anchor; }
