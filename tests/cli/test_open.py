@@ -124,7 +124,7 @@ def test_server_of_another_program_is_not_opened(home_dir: Path) -> None:
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(b"hello")
+            self.wfile.write(b"the page that `bygones serve` shows")
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

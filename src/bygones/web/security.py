@@ -24,6 +24,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bygones.web.link_proof import prove_key
 from bygones.web.sign_in import key_of_link, sign_in_page
 
 LOGIN_PATH = "/enter"
@@ -98,6 +99,9 @@ class LoginKeys:
 
     def is_valid_cookie(self, key: str) -> bool:
         return hmac.compare_digest(key.encode(), self.cookie_key.encode())
+
+    def prove_one_time_key(self, challenge: str) -> str:
+        return prove_key(self.one_time_key, challenge)
 
     def redeem(self, key: str) -> bool:
         """Return whether a key is the one-time key, and replace it if so."""
@@ -291,6 +295,10 @@ class SecurityMiddleware:
         has too many bits to be guessed.
         """
         query = parse_qs(scope["query_string"].decode("latin-1"))
+        if "challenge" in query:
+            return PlainTextResponse(
+                self._keys.prove_one_time_key(query["challenge"][0])
+            )
         key = key_of_link(query.get("key", [""])[0])
         target = safe_redirect_path(query.get("to", ["/"])[0])
         if (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import os
+import secrets
 import signal
 import sys
 import webbrowser
@@ -11,7 +13,7 @@ from html import escape
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 from zlib import crc32
 
 import click
@@ -20,6 +22,7 @@ from bygones.cli.context import CommonOptions, archive_options, find_homes
 from bygones.cli.open_archive import open_current
 from bygones.config import find_searches_file, find_state_dir
 from bygones.errors import ExitCode, NoTranscriptsFound, PathNotFound
+from bygones.web.link_proof import prove_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,18 +108,21 @@ def find_running_server(folder: Path) -> str | None:
         link = _link_file(folder).read_text("utf-8")[:_MAX_BYTES].strip()
         place = urlsplit(link)
         host, port = place.hostname or "", place.port or 0
+        key = parse_qs(place.query).get("key", [""])[0]
     except (OSError, ValueError):
         return None
+    challenge = secrets.token_urlsafe()
     connection = HTTPConnection(host, port, timeout=_TIMEOUT)
     try:
-        connection.request("GET", "/")
-        page = connection.getresponse().read(_MAX_BYTES)
+        connection.request("GET", f"{place.path}?challenge={challenge}")
+        proof = connection.getresponse().read(_MAX_BYTES)
     except (OSError, ValueError, HTTPException):
         return None
     finally:
         connection.close()
-    # Another program may use the port by now.
-    return link if b"`bygones serve`" in page else None
+    # Another program, or another user's, may use the port by now.
+    is_known = hmac.compare_digest(proof, prove_key(key, challenge).encode())
+    return link if key and is_known else None
 
 
 def print_link(
