@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -131,6 +132,23 @@ def test_the_screen_follows_the_size_of_the_terminal() -> None:
     screen.wait_for("5 sessions", gone="─────")
     screen.type("\x03")
     assert screen.end() == ExitCode.SUCCESS
+
+
+@pytest.mark.usefixtures("demo_home")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_the_terminal_is_restored_when_the_picker_is_stopped(name: str) -> None:
+    number = getattr(signal, name)
+    screen = Screen()
+    screen.wait_for("5 sessions")
+    screen.type("minutes")
+    screen.wait_for("1 session ")
+
+    screen.child.send_signal(number)
+
+    code = screen.end()
+    assert b"\x1b[?1049l" in screen.raw
+    assert "Traceback" not in screen.shown
+    assert code == (-number if name == "SIGTERM" else ExitCode.SUCCESS)
 
 
 @pytest.mark.usefixtures("demo_home")

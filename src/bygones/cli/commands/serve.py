@@ -8,7 +8,7 @@ import secrets
 import signal
 import sys
 import webbrowser
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from html import escape
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -20,12 +20,13 @@ import click
 
 from bygones.cli.context import CommonOptions, archive_options, find_homes
 from bygones.cli.open_archive import open_current
+from bygones.cli.signals import stopped_by_signals
 from bygones.config import find_searches_file, find_state_dir
 from bygones.errors import ExitCode, NoTranscriptsFound, PathNotFound
 from bygones.web.link_proof import prove_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 _TIMEOUT = 10.0
@@ -64,7 +65,7 @@ def run_server(  # noqa: PLR0913 (most by name)
     )
     try:
         server = WebServer(place, announcer.announce, to)
-        with _stopped_by_signals(server.stop) as received:
+        with stopped_by_signals(server.stop, "SIGTERM", "SIGHUP") as received:
             server.run()
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
@@ -73,33 +74,6 @@ def run_server(  # noqa: PLR0913 (most by name)
         announcer.remove_links()
     for number in received[:1]:
         signal.raise_signal(number)
-
-
-@contextmanager
-def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
-    """Call `stop` when the program is asked to end or its terminal is closed.
-
-    Yields a list to which these signals are added; afterwards they end the program again.
-    """
-    received: list[int] = []
-
-    def handle(number: int, _frame: object) -> None:
-        received.append(number)
-        stop()
-
-    numbers = [
-        number
-        for name in ("SIGTERM", "SIGHUP")
-        if (number := getattr(signal, name, None)) is not None
-        and signal.getsignal(number) is signal.SIG_DFL  # not with nohup
-    ]
-    for number in numbers:
-        signal.signal(number, handle)
-    try:
-        yield received
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def find_running_server(folder: Path) -> str | None:

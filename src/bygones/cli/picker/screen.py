@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -63,6 +64,7 @@ from bygones.cli.picker.rows import (
     row_fragments,
     state_line,
 )
+from bygones.cli.signals import stopped_by_signals
 from bygones.model.summary import Annotations
 from bygones.render.text.primitives import SpanStyle
 
@@ -204,11 +206,20 @@ class Picker:
         self._requested, self._status, self._waiting_action = None, "", ""
         self._first_frame.hand_over()
         try:
-            return self._app.run(pre_run=self._start_lookups)
+            with stopped_by_signals(self._quit_at_signal, "SIGTERM") as received:
+                picked = self._app.run(pre_run=self._start_lookups)
         finally:
             self._first_frame.restore()
             self._new_data.stop()
             self._finder.stop()
+        for number in received[:1]:
+            signal.raise_signal(number)
+        return picked
+
+    def _quit_at_signal(self) -> None:
+        """Quit, so that the terminal is as it was before the picker."""
+        if self._app.loop is not None:
+            self._app.loop.call_soon_threadsafe(self.act, "quit")
 
     # What is shown.
 
@@ -437,7 +448,7 @@ class Picker:
                 keys.add(*name.split(), **options)(run)  # type: ignore[arg-type]
 
         bind(["enter"], self._options.action, eager=True)
-        bind(["c-c", "c-g"], "quit", eager=True)
+        bind(["c-c", "c-g", "<sigint>"], "quit", eager=True)
         bind(["escape"], "quit", filter=~is_vi | in_list)
         bind(["q"], "quit", filter=in_list | (is_vi & vi_navigation_mode))
         bind(["tab"], "focus")
