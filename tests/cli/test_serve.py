@@ -109,6 +109,8 @@ def test_link_is_in_a_private_file_until_it_is_used_and_in_no_command_line(
     browser = tmp_path / "browser"
     browser.write_text(
         f"#!/bin/sh\necho \"$@\" > '{seen}.new'\nmv '{seen}.new' '{seen}'\n"
+        # Some browsers run until their last window is closed.
+        "exec sleep 15 > /dev/null 2>&1\n"
     )
     browser.chmod(0o700)
     monkeypatch.setenv("BROWSER", f"{browser} %s")

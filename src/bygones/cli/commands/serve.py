@@ -12,6 +12,7 @@ from contextlib import suppress
 from html import escape
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 from zlib import crc32
@@ -105,12 +106,21 @@ def print_link(
     *,
     open_browser: bool,
     format_line: Callable[[str], str] = str,
+    in_background: bool = False,
 ) -> None:
-    """Print a link, and open it in a browser if there is a display."""
+    """Print a link, and open it in a browser if there is a display.
+
+    Some browsers are waited for until they are closed, unless that is `in_background`.
+    """
     sys.stdout.write(f"{format_line(link)}\n")
     sys.stdout.flush()
     if open_browser and _has_display():
-        _open_privately(link, _redirect_file(folder))
+        opening = Thread(
+            target=_open_privately, args=(link, _redirect_file(folder)), daemon=True
+        )
+        opening.start()
+        if not in_background:
+            opening.join()
 
 
 def _open_privately(link: str, page: Path) -> None:
@@ -162,6 +172,7 @@ class _LinkAnnouncer:
             self._folder,
             open_browser=self._is_first and self._open_browser,
             format_line=self._format_line,
+            in_background=True,
         )
         self._is_first = False
 
