@@ -1,4 +1,4 @@
-"""Warm-ups of agents are not in the totals, but what they cost is reported."""
+"""Warm-ups and replays of agents are not in the totals, but in a footnote."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_warm_ups_are_a_footnote(
 
     assert main([*options, "ingest", "--quiet"]) == 0
     assert main([*options, "usage"]) == 0
-    note = "warm-ups of agents are not included: 2 replies, 1.0k tokens, <$0.01"
+    note = "agents are not included: 2 replies, 1.0k tokens, <$0.01"
     assert note in capsys.readouterr().out
     assert main([*options, "usage", "--json"]) == 0
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -68,3 +68,18 @@ def test_warm_ups_are_a_footnote(
         "tokens": 1017,
         "cost_usd": 0.003255,
     }
+
+
+@pytest.mark.req("A3")
+def test_replies_that_only_a_replay_contains_are_in_the_footnote(
+    usage_archive: UsageArchive,
+) -> None:
+    first = thread(prompt("go"), answer(1, output=4))
+    usage_archive.home.session(FIRST, first)
+    replay = thread(*first, prompt("Summarize"), answer(2, input=500, output=20))
+    usage_archive.home.agent(FIRST, "acompact-1", replay)
+    report = usage_archive.usage()
+
+    assert report.total.tokens == 4
+    assert report.warm_ups is not None
+    assert (report.warm_ups.replies, report.warm_ups.tokens) == (1, 520)

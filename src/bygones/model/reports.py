@@ -126,7 +126,7 @@ class ReportedCostRow(Struct, frozen=True, kw_only=True):
 
 
 class WarmUpTotal(Struct, frozen=True, kw_only=True):
-    """Tokens and cost of the warm-ups of agents, which are not shown."""
+    """Tokens and cost of the warm-ups and replays of agents, which are not shown."""
 
     replies: int
     tokens: int
@@ -148,7 +148,7 @@ class UsageReport(Struct, frozen=True, kw_only=True):
     """Models and terms without a price."""
     reported_cost: ReportedCostRow | None = None
     warm_ups: WarmUpTotal | None = None
-    """What warm-ups of agents cost; not part of the total."""
+    """What warm-ups and replays of agents cost; not part of the total."""
 
     def __iter__(self) -> Iterator[UsageRow | ToolRow]:
         """Iterate over the rows."""

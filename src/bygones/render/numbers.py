@@ -159,11 +159,11 @@ def short_model_name(model: str) -> str:
 
 
 def warm_up_note(replies: int, tokens: int, cost: int | None) -> str:
-    """Return what a usage report says about warm-ups; the cost is in nanodollars."""
+    """Return what a usage report says about warm-ups and replays; the cost is in nanodollars."""
     dollars = "" if cost is None else f", {format_usd(cost)}"
     return (
-        f"warm-ups of agents are not included: {pluralize(replies, 'reply', 'replies')},"
-        f" {format_tokens(tokens)} tokens{dollars}"
+        "warm-ups and replays of agents are not included: "
+        f"{pluralize(replies, 'reply', 'replies')}, {format_tokens(tokens)} tokens{dollars}"
     )
 
 

@@ -558,7 +558,7 @@ class ReportedCostDetails(Struct, frozen=True, kw_only=True):
 
 
 class WarmUpDetails(Struct, frozen=True, kw_only=True):
-    """What warm-ups of agents cost."""
+    """What warm-ups and replays of agents cost."""
 
     reply_count: int
     tokens: int
@@ -583,7 +583,7 @@ class UsageReportObject(JsonObject, frozen=True, kw_only=True, tag="usage_report
     unpriced_models: tuple[str, ...]
     reported_cost: ReportedCostDetails | None
     warm_ups: WarmUpDetails | None
-    """Warm-ups of agents, which the total does not include."""
+    """Warm-ups and replays of agents, which the total does not include."""
 
     @classmethod
     def from_report(cls, report: UsageReport) -> UsageReportObject:

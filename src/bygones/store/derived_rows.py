@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from bygones.model.base import SessionId
 from bygones.model.conversations import summarize_branches
-from bygones.model.summary import AgentKind, SessionSummary
+from bygones.model.summary import SessionSummary
 from bygones.model.usage import QUARTER_HOUR_SECONDS
 from bygones.store.encoding import (
     BORROWED_TITLE,
@@ -161,7 +161,8 @@ def derive_rows(
 
 
 def _warm_up_usage(run: AgentRun) -> bytes:
-    is_billed = run.kind is AgentKind.WARM_UP and run.message_usages
+    """Return the replies of a warm-up, or those that only a replay contains."""
+    is_billed = not run.kind.is_shown and run.message_usages
     return _encode(run.message_usages) if is_billed else b""
 
 
