@@ -105,12 +105,26 @@ def invalid_text(size: int) -> bytes:
     return b'{"type":"user","message":{"content":"%s\xff"}}\n' % (b"x" * size)
 
 
+def long_ids(size: int) -> bytes:
+    name = b"x" * (size // 3)
+    return (
+        b'{"type":"user","uuid":"a%s","parentUuid":"b%s","sessionId":"c%s"'
+        b',"message":{"content":"a"}}\n' % (name, name, name)
+    )
+
+
+def long_directory(size: int) -> bytes:
+    return b'{"type":"user","uuid":"a","cwd":"%s"}\n' % (b"/tmp" * (size // 4))
+
+
 GENERATED = {
     "blocks": many_blocks,
     "repeated records": many_repeated_records,
     "fields": many_fields,
     "string": one_string,
     "text": one_text,
+    "ids": long_ids,
+    "directory": long_directory,
     "torn record": torn_record,
     "invalid UTF-8": invalid_text,
 }
@@ -122,7 +136,14 @@ def write_all(sandbox: Sandbox) -> None:
     files += [short_records(name, SIZE // 8) for name in SHORT_RECORDS]
     files += [junk(seeded(seed), SIZE // 8) for seed in range(4)]
     for number, raw in enumerate(
-        [*files, many_blocks(2_000_000), many_fields(4_000_000), one_string(8_000_000)]
+        [
+            *files,
+            many_blocks(2_000_000),
+            many_fields(4_000_000),
+            one_string(8_000_000),
+            long_ids(8_000_000),
+            long_directory(8_000_000),
+        ]
     ):
         path = sandbox.home.path / "projects" / "-x" / f"{session_id(number)}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)

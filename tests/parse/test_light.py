@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
-from bygones.model.base import AgentId
+from bygones.model.base import AgentId, Line, Position, Problem, SourceId, ToolUseId
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
     AgentSidecar,
@@ -15,7 +18,9 @@ from bygones.model.nodes import (
     DirectoryFacts,
     DurationFacts,
     JournalFacts,
+    LightBlock,
     LineageFacts,
+    LocatedRecord,
     Origin,
     QueueFacts,
     RecordNode,
@@ -24,7 +29,7 @@ from bygones.model.nodes import (
     TitleFacts,
 )
 from bygones.model.usage import ReportedCost, Usage
-from bygones.parse.light import build_node
+from bygones.parse.light import build_node, build_node_block, parse_line_light
 from bygones.parse.metadata import parse_agent_sidecar
 from tests.build import (
     SESSION,
@@ -511,3 +516,50 @@ def test_time_is_utc_or_none_in_years_without_a_local_time(
     time = build_node(found).timestamp
 
     assert (time.isoformat() if time else None) == expected
+
+
+@pytest.mark.parametrize("field", ["uuid", "parentUuid", "sessionId", "version"])
+def test_id_of_more_than_a_thousand_characters_is_left_out_and_reported(
+    field: str,
+) -> None:
+    record = {"type": "user", "uuid": "a", "message": {"content": "Hi"}}
+    kept, left_out = (record | {field: "x" * length} for length in (1_000, 1_001))
+
+    assert [type(part) for part in _parse(kept)] == [LocatedRecord]
+    problem, found = _parse(left_out)
+    assert isinstance(problem, Problem)
+    assert (problem.kind, problem.detail.partition(":")[0]) == ("odd-field", field)
+    assert isinstance(found, LocatedRecord)
+    node = build_node(found)
+    assert "x" * 1_001 not in {
+        *(node.uuid, node.parent_uuid, node.session_id, node.version)
+    }
+    assert node.preview == "Hi"
+
+
+@pytest.mark.parametrize("field", ["cwd", "gitBranch"])
+def test_path_of_a_record_that_no_system_allows_is_left_out(field: str) -> None:
+    parts = _parse({"type": "user", "uuid": "a", field: "x" * 32_768})
+
+    assert [getattr(part, "kind", "record") for part in parts] == [
+        "odd-field",
+        "record",
+    ]
+
+
+def test_path_of_a_call_that_no_system_allows_is_left_out() -> None:
+    call = LightBlock(
+        type="tool_use",
+        id=ToolUseId("t"),
+        name="Edit",
+        input=Raw(b'{"file_path":"%s","description":"d"}' % (b"x" * 32_768)),
+    )
+
+    block = build_node_block(call)
+
+    assert (block.path, block.label) == (None, "d")
+
+
+def _parse(record: Mapping[str, object]) -> tuple[LocatedRecord | Problem, ...]:
+    raw = msgspec.json.encode(record)
+    return parse_line_light(Line(Position(SourceId("a"), 0, 0, len(raw)), raw))

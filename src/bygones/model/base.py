@@ -84,6 +84,10 @@ UUID_PATTERN = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}
 
 TOOL_USE_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use")
 """Types of blocks that are tool calls."""
+ID_LENGTH = Meta(max_length=1_000)
+"""A longer id or name is left out of a record: the index has it in many places."""
+PATH_LENGTH = Meta(max_length=32_767)
+"""The longest path that any system allows."""
 AwareDatetime = Annotated[datetime, Meta(tz=True)]
 """A datetime with a time zone."""
 _IRREGULAR_NAMES = {
@@ -149,8 +153,8 @@ class WireStruct(ShortStruct, frozen=True, kw_only=True, rename=wire_name):
 class ForkedFrom(WireStruct, frozen=True, kw_only=True):
     """The record of another session that a record was copied from."""
 
-    session_id: SessionId | None = None
-    message_uuid: RecordId | None = None
+    session_id: Annotated[SessionId, ID_LENGTH] | None = None
+    message_uuid: Annotated[RecordId, ID_LENGTH] | None = None
 
 
 class SourceKind(StrEnum):
@@ -223,7 +227,10 @@ PROBLEM_KINDS = {
         ProblemKind("too-many-records", "the file has too many short records"),
         ProblemKind("not-an-object", "the line is JSON but not an object"),
         ProblemKind("no-type", "the record has no type"),
-        ProblemKind("odd-field", "a field has an unexpected type and was ignored"),
+        ProblemKind(
+            "odd-field",
+            "a field has an unexpected type, or an id or path is too long, and was ignored",
+        ),
         ProblemKind("long-text", "only the start of a very long text was indexed"),
         ProblemKind("self-parent", "a record names itself as its parent"),
         ProblemKind("cycle", "records are each other's parents"),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Raw, Struct, field
 
 from bygones.model.base import (
+    ID_LENGTH,
     AgentId,
     AwareDatetime,
     RecordId,
@@ -50,7 +51,7 @@ class SummaryRecord(MetadataRecord, frozen=True, kw_only=True):
     types: ClassVar[tuple[str, ...]] = ("summary",)
 
     summary: str | None = None
-    leaf_uuid: RecordId | None = None
+    leaf_uuid: Annotated[RecordId, ID_LENGTH] | None = None
     cwd: str | None = None
 
 
@@ -87,7 +88,7 @@ class LastPromptRecord(MetadataRecord, frozen=True, kw_only=True):
     types: ClassVar[tuple[str, ...]] = ("last-prompt",)
 
     last_prompt: str | None = None
-    leaf_uuid: RecordId | None = None
+    leaf_uuid: Annotated[RecordId, ID_LENGTH] | None = None
     explicit: bool | None = None
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 from zlib import crc32
 
 from msgspec import Raw, Struct
 
 from bygones.model.base import (
+    ID_LENGTH,
+    PATH_LENGTH,
     AgentId,
     AwareDatetime,
     ForkedFrom,
@@ -112,13 +115,13 @@ class LightBlock(
 ):
     """A content block; `input` and `content` are raw JSON."""
 
-    type: str = ""
+    type: Annotated[str, ID_LENGTH] = ""
     text: str | None = None
     thinking: str | None = None
-    id: ToolUseId | None = None
-    name: str | None = None
+    id: Annotated[ToolUseId, ID_LENGTH] | None = None
+    name: Annotated[str, ID_LENGTH] | None = None
     input: Raw = Raw()
-    tool_use_id: ToolUseId | None = None
+    tool_use_id: Annotated[ToolUseId, ID_LENGTH] | None = None
     content: Raw = Raw()
     is_error: bool | None = None
     source: Raw = Raw()
@@ -129,9 +132,9 @@ class LightBlock(
 class LightMessage(Struct, frozen=True, kw_only=True, gc=False):
     """The message of a user or assistant record."""
 
-    role: str | None = None
-    model: str | None = None
-    id: MessageId | None = None
+    role: Annotated[str, ID_LENGTH] | None = None
+    model: Annotated[str, ID_LENGTH] | None = None
+    id: Annotated[MessageId, ID_LENGTH] | None = None
     content: str | list[LightBlock] | None = None
     usage: WireUsage | None = None
 
@@ -139,14 +142,14 @@ class LightMessage(Struct, frozen=True, kw_only=True, gc=False):
 class LightOrigin(Struct, frozen=True, kw_only=True, gc=False):
     """The sender of a user record; newer versions only."""
 
-    kind: str | None = None
+    kind: Annotated[str, ID_LENGTH] | None = None
 
 
 class LightProgress(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name):
     """The agent that a progress record is about."""
 
-    type: str | None = None
-    agent_id: AgentId | None = None
+    type: Annotated[str, ID_LENGTH] | None = None
+    agent_id: Annotated[AgentId, ID_LENGTH] | None = None
     message: Raw = Raw()
     """A copy of a record of the agent."""
     normalized_messages: Raw = Raw()
@@ -156,38 +159,38 @@ class LightProgress(Struct, frozen=True, kw_only=True, gc=False, rename=wire_nam
 class LightRecord(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name):
     """A record with the fields that ingest uses, in the order of the file."""
 
-    parent_uuid: RecordId | None = None
-    logical_parent_uuid: RecordId | None = None
+    parent_uuid: Annotated[RecordId, ID_LENGTH] | None = None
+    logical_parent_uuid: Annotated[RecordId, ID_LENGTH] | None = None
     is_sidechain: bool = False
-    prompt_id: str | None = None
-    agent_id: AgentId | None = None
-    cwd: str | None = None
-    session_id: SessionId | None = None
-    version: str | None = None
-    git_branch: str | None = None
-    slug: str | None = None
-    type: str | None = None
-    subtype: str | None = None
+    prompt_id: Annotated[str, ID_LENGTH] | None = None
+    agent_id: Annotated[AgentId, ID_LENGTH] | None = None
+    cwd: Annotated[str, PATH_LENGTH] | None = None
+    session_id: Annotated[SessionId, ID_LENGTH] | None = None
+    version: Annotated[str, ID_LENGTH] | None = None
+    git_branch: Annotated[str, PATH_LENGTH] | None = None
+    slug: Annotated[str, ID_LENGTH] | None = None
+    type: Annotated[str, ID_LENGTH] | None = None
+    subtype: Annotated[str, ID_LENGTH] | None = None
     message: LightMessage | None = None
     progress: LightProgress | None = None
-    request_id: str | None = None
+    request_id: Annotated[str, ID_LENGTH] | None = None
     is_api_error_message: bool = False
     is_meta: bool = False
     is_compact_summary: bool = False
-    parent_tool_use: ToolUseId | None = None
-    uuid: RecordId | None = None
+    parent_tool_use: Annotated[ToolUseId, ID_LENGTH] | None = None
+    uuid: Annotated[RecordId, ID_LENGTH] | None = None
     timestamp: AwareDatetime | None = None
     tool_use_result: Raw = Raw()
-    source_tool_assistant: RecordId | None = None
-    source_tool_use: ToolUseId | None = None
-    entrypoint: str | None = None
-    team_name: str | None = None
+    source_tool_assistant: Annotated[RecordId, ID_LENGTH] | None = None
+    source_tool_use: Annotated[ToolUseId, ID_LENGTH] | None = None
+    entrypoint: Annotated[str, ID_LENGTH] | None = None
+    team_name: Annotated[str, ID_LENGTH] | None = None
     forked_from: ForkedFrom | None = None
-    supersedes_uuids: tuple[RecordId, ...] = ()
-    session_kind: str | None = None
+    supersedes_uuids: tuple[Annotated[RecordId, ID_LENGTH], ...] = ()
+    session_kind: Annotated[str, ID_LENGTH] | None = None
     origin: LightOrigin | None = None
-    tool_denial_kind: str | None = None
-    interrupted_message_id: MessageId | None = None
+    tool_denial_kind: Annotated[str, ID_LENGTH] | None = None
+    interrupted_message_id: Annotated[MessageId, ID_LENGTH] | None = None
     turn_companion: bool = False
 
 

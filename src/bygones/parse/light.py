@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from functools import cache, lru_cache
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -17,6 +17,8 @@ from msgspec import Raw, Struct, structs
 
 from bygones.model.base import (
     DECODE_ERRORS,
+    ID_LENGTH,
+    PATH_LENGTH,
     TOOL_USE_TYPES,
     AgentId,
     Line,
@@ -285,9 +287,9 @@ def _find_stored_path(content: bytes) -> str | None:
 class _ToolInput(Struct, frozen=True, gc=False):
     """The input fields that a call is labeled with."""
 
-    file_path: str | None = None
-    notebook_path: str | None = None
-    path: str | None = None
+    file_path: Annotated[str, PATH_LENGTH] | None = None
+    notebook_path: Annotated[str, PATH_LENGTH] | None = None
+    path: Annotated[str, PATH_LENGTH] | None = None
     command: str | None = None
     description: str | None = None
     pattern: str | None = None
@@ -297,7 +299,7 @@ class _ToolInput(Struct, frozen=True, gc=False):
     subject: str | None = None
     plan: str | None = None
     prompt: str | None = None
-    subagent_type: str | None = None
+    subagent_type: Annotated[str, ID_LENGTH] | None = None
 
 
 @cache
@@ -369,24 +371,24 @@ def _build_tool_call_block(block: LightBlock) -> NodeBlock:
 
 
 class _OutcomeFile(Struct, frozen=True, gc=False, rename=wire_name):
-    file_path: str | None = None
+    file_path: Annotated[str, PATH_LENGTH] | None = None
 
 
 class _RawOutcome(Struct, frozen=True, gc=False, rename=wire_name):
-    type: str | None = None
-    status: str | None = None
-    agent_id: str | None = None
-    resumed_agent_id: str | None = None
-    file_path: str | None = None
+    type: Annotated[str, ID_LENGTH] | None = None
+    status: Annotated[str, ID_LENGTH] | None = None
+    agent_id: Annotated[str, ID_LENGTH] | None = None
+    resumed_agent_id: Annotated[str, ID_LENGTH] | None = None
+    file_path: Annotated[str, PATH_LENGTH] | None = None
     file: _OutcomeFile | None = None
     structured_patch: list[DiffHunk] | None = None
     old_string: str | None = None
     new_string: str | None = None
     content: Raw = Raw()
-    run_id: str | None = None
-    task_id: str | None = None
-    background_task_id: str | None = None
-    persisted_output_path: str | None = None
+    run_id: Annotated[str, ID_LENGTH] | None = None
+    task_id: Annotated[str, ID_LENGTH] | None = None
+    background_task_id: Annotated[str, ID_LENGTH] | None = None
+    persisted_output_path: Annotated[str, PATH_LENGTH] | None = None
     total_duration_ms: float | None = None
     total_tokens: float | None = None
     total_tool_use_count: float | None = None
