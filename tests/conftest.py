@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # The last search of each worker, not that of the user or of the other workers.
+    state = SESSION_END.enter_context(tempfile.TemporaryDirectory())
+    os.environ["XDG_STATE_HOME"] = state
     settings.load_profile("full" if config.getoption("--full") else "default")
     if os.environ.get("CI"):
         settings.register_profile(

@@ -25,7 +25,13 @@ from tests.build import (
 @pytest.fixture
 def home_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty folder that is the home directory of the user."""
-    for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "BYGONES_HOME", "COLUMNS"):
+    for name in (
+        "CLAUDE_CONFIG_DIR",
+        "XDG_DATA_HOME",
+        "XDG_STATE_HOME",
+        "BYGONES_HOME",
+        "COLUMNS",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))

@@ -139,4 +139,4 @@ def test_zsh_completes(completion_scripts: Path) -> None:
     type_into(zsh, "bygones list project:no\t", "list project:notes ")
     type_into(zsh, "bygones export no\t", "export notes ")
     type_into(zsh, "bygones help que\t", "help query ")
-    type_into(zsh, "bygones pro\t\t", "List what you typed")
+    type_into(zsh, "bygones pro\t\t", "List the prompts you typed")
