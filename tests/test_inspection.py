@@ -379,7 +379,7 @@ def test_unbounded_names_use_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bygones.inspection._MAX_NAMES", 10)
-    records = [{"type": f"{'x' * 5000}{number}"} for number in range(5)]
+    records = [{"type": f"{'x' * 900}{number}"} for number in range(5)]
     records += [{"type": f"type-{number}"} for number in range(20)]
 
     found = of_file(tmp_path, *records)
@@ -391,7 +391,7 @@ def test_unbounded_names_use_bounded_memory(
 
 
 def test_long_ids_and_versions_use_little_memory(tmp_path: Path) -> None:
-    long = {"version": "9" * 5000, "sessionId": "s" * 5000, "agentId": "a" * 5000}
+    long = {"version": "9" * 900, "sessionId": "s" * 900, "agentId": "a" * 900}
     item = line(prompt("a") | long | {"mood": "good"})
     (source,) = discover_sources(written(tmp_path / "a.jsonl", [item]))
     assert isinstance(source, SourceFile)
