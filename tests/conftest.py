@@ -48,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # The last search of each worker, not that of the user or of the other workers.
     state = SESSION_END.enter_context(tempfile.TemporaryDirectory())
     os.environ["XDG_STATE_HOME"] = state
+    for name in ("BYGONES_ARCHIVE", "BYGONES_HOME", "CLAUDE_CONFIG_DIR"):
+        os.environ.pop(name, None)
     settings.load_profile("full" if config.getoption("--full") else "default")
     if os.environ.get("CI"):
         settings.register_profile(

@@ -57,6 +57,9 @@ def limit_malloc_arenas(count: int = 2) -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, count)
 
 
+_USUAL_FILE_LIMITS = (10_240, 4_096, 1_024)
+
+
 def allow_open_files(count: int) -> int:
     """Raise the limit of open files to a number if possible; return how many may be open.
 
@@ -66,9 +69,13 @@ def allow_open_files(count: int) -> int:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft == resource.RLIM_INFINITY or soft >= count:
             return count
-        raised = count if hard == resource.RLIM_INFINITY else min(count, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-        return raised
+        most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        for raised in (most, *_USUAL_FILE_LIMITS):  # macOS may allow fewer than `hard`
+            if soft < raised <= most:
+                with suppress(ValueError, OSError):
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+                    return raised
+        return soft
     return count
 
 

@@ -10,16 +10,17 @@ import subprocess
 import sys
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from urllib.parse import urlsplit
 
 import pytest
 
+from bygones.cli.commands import serve
 from bygones.cli.commands.serve import find_running_server
 from bygones.cli.main import main
 from bygones.errors import ExitCode
@@ -141,6 +142,34 @@ def test_server_of_another_program_is_not_opened(home_dir: Path) -> None:
     assert find_running_server(home_dir / "archive") is None
     left.write_text("http://[::1:no/\x00")
     assert find_running_server(home_dir / "archive") is None
+
+
+def test_program_that_answers_slowly_is_given_up(
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "_TIMEOUT", 0.3)
+    done = Event()
+
+    class Slow(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while not done.wait(0.1):
+                    self.wfile.write(b"x")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with start_command("serve", "--no-browser"):
+        (left,) = (home_dir / ".local/state/bygones").glob("page-*")
+    with HTTPServer(("127.0.0.1", 0), Slow) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        left.write_text(f"http://127.0.0.1:{other.server_address[1]}/enter?key=a")
+        assert find_running_server(home_dir / "archive") is None
+        assert not done.is_set()
+        done.set()
+        other.shutdown()
 
 
 def test_unknown_session_is_reported_like_in_other_commands(

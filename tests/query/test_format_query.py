@@ -57,6 +57,7 @@ def test_formatting_any_query_is_stable(text: str) -> None:
         ("a AND (b OR c)", "a b OR c"),
         ("-(a OR b)", "-(a OR b)"),
         ("-(--force)", "-\\--force"),
+        ("-(--x:y)", "-\\--x:y"),
         ("(f( ) OR (x g( )", "f( OR (x g( )"),
         ("\\OR \\/a/ \\-x -> --y", "\\OR \\/a/ \\-x -> --y"),
         ("/usr/bin /", "/usr/bin /"),

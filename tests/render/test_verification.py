@@ -29,6 +29,10 @@ SOUND = LastVerification(
             f"a day ago: no damage in 3 files, 2.0 MB{DEEP}; 1.0 kB added since",
         ),
         (
+            structs.replace(SOUND, accepted_bytes=20_000),
+            "a day ago: no damage in 3 files, 2.0 MB; 20 kB accepted as lost",
+        ),
+        (
             structs.replace(SOUND, is_intact=False, damage_count=2),
             "a day ago: damage in 2 places (3 files, 2.0 MB); run `bygones verify`",
         ),

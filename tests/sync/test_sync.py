@@ -6,8 +6,10 @@ import io
 import json
 import os
 import shutil
+import sqlite3
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
@@ -19,6 +21,7 @@ from msgspec import msgpack, structs
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode, SyncFailed
+from bygones.maintenance.repair import repair_archive
 from bygones.maintenance.restore import write_file
 from bygones.model.base import NullProgress, SessionId
 from bygones.model.machines import Machine
@@ -480,6 +483,23 @@ def test_damaged_bytes_and_dangerous_names_are_not_stored(
     )
     assert {key: raw for key, raw in desk.read_all().items() if raw} == before
     assert desk.sessions() == {TWO}
+
+
+def test_damaged_bytes_are_sent_to_a_folder_after_their_repair(
+    laptop: Computer, desk: Computer, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    shutil.copytree(laptop.folder, tmp_path / "backup")
+    with closing(sqlite3.connect(laptop.folder / "archive.db")) as db, db:
+        db.execute("UPDATE chunk SET frame = substr(frame, 1, length(frame) - 3)")
+    sync_with_folder(laptop.folder, laptop.machine, shared)
+    repair_archive(laptop.folder, others=[tmp_path / "backup"])
+
+    sync_with_folder(laptop.folder, laptop.machine, shared)
+    sync_with_folder(desk.folder, desk.machine, shared)
+
+    assert desk.sessions() == {ONE, TWO}
+    assert Archive.verify(desk.folder).is_intact
 
 
 def write_pipe(pack: Path, _whole: bytes) -> None:

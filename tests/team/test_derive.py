@@ -352,6 +352,27 @@ def test_rebuild_ends_without_sessions_that_cannot_be_derived(
     assert notes == [b"", b"", None]
 
 
+def test_rebuild_ends_although_a_source_is_damaged(
+    empty: StoreAndBlobs, tmp_path: Path
+) -> None:
+    store, objects = empty
+    upload_sessions(empty, tmp_path, "ann", 1)
+    objects.remove(
+        [span.address for update in store.export_updates() for span in update.spans]
+    )
+    upload_sessions(empty, tmp_path, "ben", 1)
+    store.set_note(*REBUILD_NOTE, b"")
+    quick = DeriveSelection(max_bytes=1_000_000)
+
+    assert derive_pending(*empty, FailedFamilies(), selection=quick) == 1
+    damaged: set[int] = set()
+    with pytest.raises(ArchiveDamaged):
+        derive_pending(*empty, FailedFamilies(), selection=quick, damaged=damaged)
+
+    assert damaged == {one.number for one in store.pending_sources()}
+    assert store.get_note(*REBUILD_NOTE) is None
+
+
 def test_session_that_is_long_with_its_relatives_is_left_to_another_process(
     empty: StoreAndBlobs, tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from select import select
 from subprocess import PIPE, Popen
+from threading import Thread
+from time import sleep
 
 import pytest
 
@@ -69,6 +71,55 @@ def test_process_that_does_not_start_is_reported() -> None:
 
     with pytest.raises(RuntimeError, match="does not start"):
         process.derive()
+
+
+def test_process_that_is_stopped_ends_and_derives_nothing_more() -> None:
+    process = FakeProcess("", "", FailedFamilies(), DeriveLimits(seconds=600))
+    process.child_arguments = '[3, "sleep"]'
+    errors: list[str] = []
+
+    def derive() -> None:
+        try:
+            process.derive()
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    thread = Thread(target=derive)
+    thread.start()
+    while process._child is None:
+        sleep(0.01)
+    process.stop()
+    thread.join(30)
+    process.close()
+
+    assert errors == ["the hub stops"]
+
+
+FAILING_CHILD = """
+import json, sys
+for line in sys.stdin:
+    left = {"1": {"1": 7}}
+    report = {"error": "damaged", "failed": left, "damaged": [2], "written": 0}
+    print(json.dumps(report), flush=True)
+"""
+
+
+def test_damaged_source_does_not_hide_what_is_left_to_the_other_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.team.test_derive_process.CHILD", FAILING_CHILD)
+    process = FakeProcess("", "", FailedFamilies(), DeriveLimits())
+    try:
+        with pytest.raises(RuntimeError, match="damaged"):
+            process.derive()
+    finally:
+        process.close()
+
+    assert process.failed.families == {1: {1: 7}}
+    assert process.damaged == {2}
+    both = HubDerivation("", "", DeriveLimits())
+    both.long.damaged = process.damaged
+    assert both.quick._make_order(frozenset()).selection().given_up == {2}
 
 
 def test_what_one_process_leaves_is_derived_by_the_other() -> None:

@@ -105,6 +105,26 @@ def test_worker_does_not_wait_forever_for_a_sender(
     index_worker.stop()
 
 
+def test_stopping_ends_what_is_being_derived() -> None:
+    started, ended = Event(), Event()
+
+    def derive(_skipped: frozenset[str]) -> bool:
+        started.set()
+        ended.wait(60)
+        raise RuntimeError("ended")
+
+    follower = IndexWorker(derive, lambda: None, stop_deriving=ended.set)
+    index_worker = follower.as_follower_of(lambda _skipped: False)
+    index_worker.start()
+    assert started.wait(30)
+
+    index_worker.stop()
+
+    assert ended.is_set()
+    assert not follower._thread.is_alive()
+    assert index_worker.last_error == ""
+
+
 def test_worker_and_its_follower_report_errors_and_warnings() -> None:
     def fail(_skipped: frozenset[str]) -> bool:
         raise OSError

@@ -191,7 +191,8 @@ class BackupNewer(ArchiveError):
     exit_code = ExitCode.USAGE_ERROR
     hint = (
         "nothing was changed; choose a folder that does not exist yet, or swap source"
-        " and target if that is the archive to keep"
+        " and target if that is the archive to keep; if this archive lost bytes, `bygones"
+        " repair --from` the target recovers them"
     )
 
     def __str__(self) -> str:

@@ -62,6 +62,7 @@ class HubServer:
         derive: Derive,
         notes: TeamStore,
         derive_long: Derive | None = None,
+        stop_deriving: Callable[[], None] = lambda: None,
         describe_failures: Callable[[], str] = str,
         on_warning: Callable[[str], None] = lambda _warning: None,
     ) -> None:
@@ -78,6 +79,7 @@ class HubServer:
             tenants.refresh,
             describe_failures=describe_failures,
             on_warning=on_warning,
+            stop_deriving=stop_deriving,
         )
         if derive_long is not None:
             self.worker = self.worker.as_follower_of(derive)

@@ -118,6 +118,7 @@ def save_verification(
         source_count=result.sources,
         verified_bytes=result.bytes,
         damage_count=len(result.damages) + len(result.gaps) + len(result.differences),
+        accepted_bytes=sum(one.stop - one.start for one in result.accepted),
     )
     temp_path = folder / f"{_VERIFICATION_FILE}.{os.getpid()}"
     try:
@@ -154,7 +155,8 @@ def load_last_verification(
     stored_bytes = archive_db.count_generations()[1]
     if not is_same or stored_bytes < saved.kept:
         return None
-    unverified = max(stored_bytes - saved.found.verified_bytes, 0)
+    known = saved.found.verified_bytes + saved.found.accepted_bytes
+    unverified = max(stored_bytes - known, 0)
     return structs.replace(saved.found, unverified_bytes=unverified)
 
 

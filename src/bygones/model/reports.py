@@ -577,6 +577,8 @@ class LastVerification(Struct, frozen=True, kw_only=True):
     verified_bytes: int = 0
     """Bytes whose hashes were checked."""
     damage_count: int = 0
+    accepted_bytes: int = 0
+    """Damaged bytes that the user accepted as lost."""
     unverified_bytes: int = 0
     """Bytes that were added since."""
 

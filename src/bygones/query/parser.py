@@ -369,8 +369,9 @@ def _format_operand(term: Term) -> str:
     if isinstance(term, Not):
         excluded = _format_operand(term.term)
         # A dash with a letter, a number or another dash may start an option.
-        is_option = isinstance(term.term, Words) and not (
-            excluded.startswith("(") or can_be_excluded(excluded)
+        is_option = isinstance(term.term, Words) and (
+            excluded.startswith("-")
+            or not (excluded.startswith("(") or can_be_excluded(excluded))
         )
         return f"-\\{excluded}" if is_option else f"-{excluded}"
     if isinstance(term, Regex):

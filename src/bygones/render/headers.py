@@ -329,12 +329,17 @@ def describe_verification(verification: LastVerification | None, when: str) -> s
     if not verification.is_intact:
         places = pluralize(max(verification.damage_count, 1), "place")
         return f"{when}: damage in {places} ({scope}); run `bygones verify`"
+    lost = (
+        f"; {format_bytes(verification.accepted_bytes)} accepted as lost"
+        if verification.accepted_bytes
+        else ""
+    )
     since = (
         f"; {format_bytes(verification.unverified_bytes)} added since"
         if verification.unverified_bytes
         else ""
     )
-    return f"{when}: no damage in {scope}{deep}{since}"
+    return f"{when}: no damage in {scope}{deep}{lost}{since}"
 
 
 _DERIVED_NOTE = (

@@ -208,7 +208,11 @@ class FolderPeer:
                 if chunk.hash in written:
                     continue
                 (stored,) = source.read([place])
-                if stored is None or stored.chunk != chunk:
+                if (
+                    stored is None
+                    or stored.chunk != chunk
+                    or stored.decompress_verified() is None
+                ):
                     is_whole = False  # it grew, or it is damaged
                     break
                 length = len(stored.frame)

@@ -98,6 +98,8 @@ class _Report(Struct, frozen=True):
     """Whose sessions these are."""
     written: int | None = None
     failed: dict[int, dict[int, int]] = {}
+    damaged: list[int] = []
+    """Sources whose bytes are missing or differ."""
     error: str = ""
 
 
@@ -124,6 +126,9 @@ class DeriveProcess:
         """The process that derives what this one leaves."""
         self.person = ""
         """Whose sessions are being derived."""
+        self.damaged: frozenset[int] = frozenset()
+        """Sources whose bytes were missing or differed the last time."""
+        self._is_stopped = False
 
     def derive(self, skipped_people: frozenset[str] = frozenset()) -> bool:
         """Derive what is pending; return whether something was written."""
@@ -139,9 +144,10 @@ class DeriveProcess:
             report = self._derive_once(skipped_people)
             if report is None:
                 continue
+            self._failed.replace(report.failed)
+            self.damaged = frozenset(report.damaged)
             if report.error:
                 raise RuntimeError(report.error)
-            self._failed.replace(report.failed)
             self._alone.clear()
             return bool(report.written)
         return False
@@ -154,7 +160,7 @@ class DeriveProcess:
             tuple(self._alone),
             tuple(skipped_people | busy),
             self._limits.max_bytes,
-            () if follower is None else tuple(follower.failed.families),
+            () if follower is None else (*follower.failed.families, *follower.damaged),
             None if self._only is None else self._only.families,
         )
 
@@ -167,6 +173,8 @@ class DeriveProcess:
         sessions: Sequence[dict[int, int]] = ()
         try:
             child = self._running()
+            if self._is_stopped:
+                raise EOFError
             _send(child.stdin, self._make_order(skipped_people))
             while True:
                 report = self._receive(child)
@@ -175,6 +183,8 @@ class DeriveProcess:
                 sessions, self.person = report.sessions, report.person
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError):
             self.close()
+        if self._is_stopped:
+            raise RuntimeError("the hub stops")
         if not sessions:
             raise RuntimeError("the process that derives sessions does not start")
         if len(sessions) == 1:
@@ -213,6 +223,13 @@ class DeriveProcess:
             _send(self._child.stdin, self._start)
         return self._child
 
+    def stop(self) -> None:
+        """End what is being derived, from any thread; nothing is derived after that."""
+        self._is_stopped = True
+        child = self._child
+        if child is not None:
+            child.kill()
+
     def close(self) -> None:
         """End the process."""
         child, self._child = self._child, None
@@ -243,6 +260,11 @@ class HubDerivation:
         self.quick = DeriveProcess(store, raw, left, quick_limits)
         self.long = DeriveProcess(store, raw, self.failed, limits, only=left)
         self.quick.follower = self.long
+
+    def stop(self) -> None:
+        """End what is being derived, from any thread."""
+        self.quick.stop()
+        self.long.stop()
 
     def close(self) -> None:
         """End both processes."""
@@ -289,6 +311,9 @@ def _serve(orders: IO[bytes], reports: IO[bytes]) -> None:
         while line := orders.readline():
             order = msgspec.json.decode(line, type=_Order)
             failed.replace(order.failed)
+            damaged: set[int] = set()
+            error = ""
+            written = 0
             try:
                 written = derive_pending(
                     store,
@@ -298,11 +323,17 @@ def _serve(orders: IO[bytes], reports: IO[bytes]) -> None:
                     on_group=lambda person, group: _send(
                         reports, _Report(sessions=group, person=person)
                     ),
+                    damaged=damaged,
                 )
-            except BygonesError as error:
-                _send(reports, _Report(error=f"{type(error).__name__}: {error}"))
-            else:
-                _send(reports, _Report(written=written, failed=failed.families))
+            except BygonesError as problem:
+                error = f"{type(problem).__name__}: {problem}"
+            report = _Report(
+                written=written,
+                failed=failed.families,
+                damaged=sorted(damaged),
+                error=error,
+            )
+            _send(reports, report)
 
 
 if __name__ == "__main__":

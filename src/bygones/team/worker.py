@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from threading import Event, Lock, Thread
 from time import monotonic
 
@@ -98,7 +99,7 @@ class FailedFamilies:
         return (
             f"{files} could not be indexed: the database cannot store the contents, or"
             " deriving them takes too much memory or time; uploads are kept, and are"
-            " tried again with the next upload or when the hub restarts"
+            " tried again when they change or when the hub restarts"
         )
 
 
@@ -112,26 +113,29 @@ class DeriveSelection(Struct, frozen=True, kw_only=True):
     max_bytes: int | None = None
     """Sessions with more bytes are added to those that failed."""
     given_up: frozenset[int] = frozenset()
-    """Of these sources, those that failed again without a limit of bytes."""
+    """Of these sources, those that failed again without a limit of bytes, or are damaged."""
     only: FailedFamilies | None = None
     """If given, the only sources that are derived."""
 
-    def leaves_nothing(self, people: Mapping[str, Iterable[int]]) -> bool:
+    def leaves_nothing(
+        self, people: Mapping[str, Iterable[int]], damaged: AbstractSet[int]
+    ) -> bool:
         """Whether all else is derived if only these sources of people are pending."""
         if self.only is not None:
             return False
         if self.max_bytes is None:
             return self.skipped_people.isdisjoint(people)
-        return all(map(self.given_up.issuperset, people.values()))
+        return all(map((self.given_up | damaged).issuperset, people.values()))
 
 
-def derive_pending(
+def derive_pending(  # noqa: PLR0913 (most by name)
     store: TeamStore,
     blobs: BlobStore,
     failed: FailedFamilies | None = None,
     *,
     selection: DeriveSelection = DeriveSelection(),  # noqa: B008 (immutable)
     on_group: GroupCallback = lambda _person, _sessions: None,
+    damaged: set[int] | None = None,
 ) -> int:
     """Derive what is pending now; return the number of sessions written.
 
@@ -141,11 +145,13 @@ def derive_pending(
     What is uploaded meanwhile waits, too: otherwise a session that is still being
     uploaded would be derived again and again. Damaged sources don't keep others from
     being derived. Nor do families that the database can't store: they are added to
-    ``failed``, and skipped from then on. ``on_group`` receives what is derived next.
+    ``failed``, and skipped from then on. ``on_group`` receives what is derived next, and
+    ``damaged`` the sources whose bytes are missing or differ.
 
     :raises ArchiveDamaged: if nothing was written because bytes are missing or differ.
     """
     failed = FailedFamilies() if failed is None else failed
+    damaged = set() if damaged is None else damaged
     people = _pending_by_person(store)
     failed.retain_only(number for numbers in people.values() for number in numbers)
     written = 0
@@ -161,11 +167,12 @@ def derive_pending(
         deriver.selection, deriver.on_group = selection, on_group
         written += deriver.derive(numbers)
         failures += deriver.failures
-    if failures and not written:
-        raise failures[0]
-    is_complete = not written and selection.leaves_nothing(people)
+        damaged |= deriver.damaged
+    is_complete = not written and selection.leaves_nothing(people, damaged)
     if is_complete and store.get_note(*REBUILD_NOTE) is not None:
         store.set_note(*REBUILD_NOTE, None)
+    if failures and not written:
+        raise failures[0]
     return written
 
 
@@ -203,6 +210,8 @@ class _PersonDeriver:
         self._last_sources: Iterable[int] = ()
         """The sources of the last batch, with their relatives."""
         self.failures: list[ArchiveDamaged] = []
+        self.damaged: set[int] = set()
+        """The sources of these failures."""
         self.selection = DeriveSelection()
         self.on_group: GroupCallback = lambda _person, _sessions: None
 
@@ -314,6 +323,7 @@ class _PersonDeriver:
     def _record_failure(self, chosen: set[int], error: Exception) -> None:
         if isinstance(error, ArchiveDamaged):
             self.failures.append(error)
+            self.damaged |= chosen
             return
         family = {
             number: self._sources[number].revision for number in self._last_sources
@@ -404,10 +414,11 @@ class IndexWorker:
 
     A new session is derived as a whole, with everything that it shares records with.
     So sources of a person who announced more wait, for a minute at most; those of others
-    do not. ``follower`` derives what takes long, in a thread of its own.
+    do not. ``follower`` derives what takes long, in a thread of its own. What is being
+    derived when the worker stops is ended by ``stop_deriving``: it stays pending.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (most by name)
         self,
         derive: Derive,
         on_indexed: Callable[[], None],
@@ -415,12 +426,14 @@ class IndexWorker:
         describe_failures: Callable[[], str] = str,
         on_warning: Callable[[str], None] = lambda _warning: None,
         follower: IndexWorker | None = None,
+        stop_deriving: Callable[[], None] = lambda: None,
     ) -> None:
         self._derive = derive
         self._on_indexed = on_indexed
         self._describe_failures = describe_failures
         self._on_warning = on_warning
         self._follower = follower
+        self._stop_deriving = stop_deriving
         self._wake_event = Event()
         self._stop_event = Event()
         self._lock = Lock()
@@ -434,7 +447,11 @@ class IndexWorker:
     def as_follower_of(self, derive: Derive) -> IndexWorker:
         """Return a worker that starts and stops this one, too."""
         return IndexWorker(
-            derive, self._on_indexed, on_warning=self._on_warning, follower=self
+            derive,
+            self._on_indexed,
+            on_warning=self._on_warning,
+            follower=self,
+            stop_deriving=self._stop_deriving,
         )
 
     @property
@@ -470,12 +487,14 @@ class IndexWorker:
             self._follower.notify(person, machine, has_more=has_more)
 
     def stop(self) -> None:
-        """Stop the thread, after the current derivation."""
-        self._stop_event.set()
-        self._wake_event.set()
-        if self._follower is not None:
-            self._follower.stop()
-        self._thread.join(_JOIN_TIMEOUT)
+        """Stop the thread, and that of the follower."""
+        workers = [self] if self._follower is None else [self, self._follower]
+        for worker in workers:
+            worker._stop_event.set()  # noqa: SLF001 (of the same class)
+            worker._wake_event.set()  # noqa: SLF001
+        self._stop_deriving()
+        for worker in workers:
+            worker._thread.join(_JOIN_TIMEOUT)  # noqa: SLF001
 
     def _people_sending(self) -> frozenset[str]:
         """Return the people whose sources wait, because they announced more."""
@@ -524,6 +543,8 @@ class IndexWorker:
                 )
                 self._set_warning(self._describe_failures())
             except Exception as error:  # noqa: BLE001 (one bad source must not stop all)
+                if self._stop_event.is_set():
+                    return
                 self._last_error = f"{type(error).__name__}: {error}"
                 self._set_warning(f"indexing failed ({type(error).__name__}); retrying")
                 self._stop_event.wait(_RETRY_DELAY)

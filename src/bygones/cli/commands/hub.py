@@ -326,6 +326,7 @@ def _run_hub(config: HubConfig, store: str, raw: str, limits: DeriveLimits) -> N
             open_reader=lambda scope: engine.open_reader(scope, objects),
             derive=derivation.quick.derive,
             derive_long=derivation.long.derive,
+            stop_deriving=derivation.stop,
             notes=notes,
             describe_failures=derivation.failed.describe,
             on_warning=lambda sentence: click.echo(sentence, err=True),
