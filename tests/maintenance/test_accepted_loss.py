@@ -266,6 +266,21 @@ def test_commands_work_with_what_is_left(
     assert verify(sandbox.archive, deep=True).accepted == []
 
 
+@pytest.mark.parametrize("is_accepted", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_file_with_lost_bytes_is_not_restored_but_reported(
+    sandbox: Sandbox, capsys: pytest.CaptureFixture[str], way: str, *, is_accepted: bool
+) -> None:
+    lose(sandbox, way) if is_accepted else change(sandbox, WAYS[way])
+    out = sandbox.folder / "out"
+
+    code = run(sandbox, "restore", "--all", "--to", str(out))
+
+    assert code == 13
+    assert NAME in capsys.readouterr().err
+    assert [path.name for path in out.rglob("*.jsonl")] == [f"{session_id(2)}.jsonl"]
+
+
 @pytest.mark.parametrize("way", FEW)
 def test_archive_with_a_loss_does_not_replace_a_backup_without_it(
     sandbox: Sandbox, way: str

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from bygones.errors import ArchiveDamaged, ArchiveEmpty, ArchiveNotFound
 from bygones.ingest.run import ingest
@@ -60,6 +61,32 @@ def test_any_range_of_bytes_can_be_read(chunks: ArchiveDB) -> None:
         for length in range(len(whole) + 2):
             found = chunks.read_bytes(stored.number, 0, offset, length)
             assert found == whole[offset : offset + length]
+
+
+@pytest.mark.parametrize("start", [0, 4, 8])
+def test_range_without_a_row_is_reported_as_damaged(
+    chunks: ArchiveDB, start: int
+) -> None:
+    whole = b"one\ntwo\nsix\n"
+    stored = chunks.add_source(SOURCE)
+    end = store_blocks(chunks, stored, b"one\n", b"two\n", b"six\n")
+    chunks.save_read_state(structs.replace(stored, stored_bytes=end, size=end))
+    chunks.db.execute("DELETE FROM chunk WHERE start = ?", (start,))
+
+    for offset in range(end):
+        for length in range(1, end + 2):
+            stop = min(offset + length, end)
+            arguments = (stored.number, 0, offset, length)
+            if offset < start + 4 and stop > start:
+                with pytest.raises(ArchiveDamaged, match="has no bytes"):
+                    chunks.read_bytes(*arguments)
+                with pytest.raises(ArchiveDamaged, match="has no bytes"):
+                    chunks.read_unchecked(*arguments)
+                assert chunks.read_ranges(stored.number, 0, [(offset, length)]) == [b""]
+            else:
+                assert chunks.read_bytes(*arguments) == whole[offset:stop]
+    with pytest.raises(ArchiveDamaged, match="has no bytes"):
+        list(chunks.read_chunks(stored.number, 0))
 
 
 def test_chunk_with_changed_bytes_is_reported_as_damaged(chunks: ArchiveDB) -> None:

@@ -152,10 +152,10 @@ class OtherCopies:
                 source = archive.find_source(part.source.home, part.source.path)
                 found: list[tuple[int, HashedFrame, int]] = []
                 end = part.start
-                for chunk, raw in archive.read_chunks(
+                for chunk, raw in archive.try_read_chunks(
                     source.number if source else 0, part.generation, start=part.start
                 ):
-                    if chunk.start != end or end >= part.stop:
+                    if raw is None or chunk.start != end or end >= part.stop:
                         break
                     found.append((chunk.start, compress_and_hash(raw), len(raw)))
                     end = chunk.stop

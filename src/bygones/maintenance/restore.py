@@ -651,16 +651,19 @@ def _bytes_to_write(
 def read_stored_bytes(
     archive_dir: ArchiveDir, stored_source: StoredSource
 ) -> Iterator[bytes]:
-    """Yield all stored bytes of a source, including its unfinished last line."""
-    for _, raw in archive_dir.byte_store.read_chunks(
-        stored_source.number, stored_source.generation
-    ):
+    """Yield all stored bytes of a source, including its unfinished last line.
+
+    Raises `ArchiveDamaged` if any of them is damaged or missing.
+    """
+    archive_db = archive_dir.byte_store
+    place = (stored_source.number, stored_source.generation)
+    for _, raw in archive_db.read_chunks(*place):
         yield raw
-    fragment = archive_dir.byte_store.fragment(
-        stored_source.number, stored_source.generation
-    )
-    if fragment:
+    if fragment := archive_db.fragment(*place):
         yield fragment
+    elif archive_db.missing_fragment(*place):
+        detail = f"the last line of source {stored_source.number} is missing"
+        raise ArchiveDamaged(archive_db.path, detail)
 
 
 def read_source(reader: StoreReader, source: SourceId) -> Iterator[bytes]:

@@ -141,7 +141,7 @@ UNFINISHED_SUFFIX = ".unfinished"
 CHUNK_SIZE = 512 * 1024
 """Bytes of whole lines in a chunk; a longer line is a chunk of its own."""
 _CHUNK_CACHE_SIZE = 16
-_NO_CHUNK = (0, b"", 0, 0)
+_NO_CHUNK = Chunk(0, 0, 0, 0, 0, b"")
 _UUID_GLOB = "-".join("[0-9a-fA-F]" * count for count in (8, 4, 4, 4, 12))
 
 
@@ -450,11 +450,25 @@ class ArchiveDB:
         )
 
     def read_chunks(
-        self, number: int, generation: int, *, start: int = 0
+        self, number: int, generation: int, *, start: int = 0, stop: int = sys.maxsize
     ) -> Iterator[tuple[Chunk, bytes]]:
-        """Yield the chunks of a source that end after `start`, with their bytes."""
-        for chunk in self._load_chunk_rows(number, generation, start):
+        """Yield the chunks of a source between two offsets, with their bytes.
+
+        Raises `ArchiveDamaged` where a chunk is damaged or its row is missing.
+        """
+        # Read before the chunks, which others may add to.
+        stored = self.generation_stored_bytes(number, generation)
+        end = start
+        for chunk in self._load_chunk_rows(number, generation, start, stop):
+            self._refuse_gap(number, end, chunk.start)
             yield chunk, self._cached_chunk(chunk.id, chunk.hash)
+            end = chunk.stop
+        self._refuse_gap(number, end, min(stored, stop))
+
+    def _refuse_gap(self, number: int, end: int, start: int) -> None:
+        if end < start:
+            detail = f"source {number} has no bytes {end} to {start}"
+            raise ArchiveDamaged(self.path, detail)
 
     def try_read_chunks(
         self, number: int, generation: int, *, start: int = 0
@@ -480,14 +494,14 @@ class ArchiveDB:
                 yield chunk, raw
 
     def _load_chunk_rows(
-        self, number: int, generation: int, start: int = 0
+        self, number: int, generation: int, start: int = 0, stop: int = sys.maxsize
     ) -> list[Chunk]:
         sql = (
-            "SELECT id, source, generation, start, stop, hash FROM chunk"
-            " WHERE source = ? AND generation = ? AND stop > ? ORDER BY start"
+            "SELECT id, source, generation, start, stop, hash FROM chunk WHERE"
+            " source = ? AND generation = ? AND start < ? AND stop > ? ORDER BY start"
         )
         with translate_read_errors(self.path):
-            rows = fetch_all(self.db, sql, (number, generation, start))
+            rows = fetch_all(self.db, sql, (number, generation, stop, start))
         return [Chunk(*row) for row in rows]
 
     def chunk_hashes(
@@ -513,19 +527,17 @@ class ArchiveDB:
     def read_bytes(
         self, number: int, generation: int, offset: int, length: int
     ) -> bytes:
-        """Return bytes of a source; fewer if the archive has fewer."""
-        parts = []
+        """Return bytes of a source; fewer if they reach beyond its end.
+
+        Raises `ArchiveDamaged` if any of them is damaged or missing.
+        """
+        end = offset + length
         with self.read_transaction():
-            rows = fetch_all(
-                self.db,
-                "SELECT id, hash, start FROM chunk WHERE source = ? AND generation = ?"
-                " AND start < ? AND stop > ? ORDER BY start",
-                (number, generation, offset + length, offset),
+            chunks = self.read_chunks(number, generation, start=offset, stop=end)
+            return b"".join(
+                raw[max(offset - chunk.start, 0) : end - chunk.start]
+                for chunk, raw in chunks
             )
-            for id_, digest, start in rows:
-                raw = self._cached_chunk(id_, digest)
-                parts.append(raw[max(offset - start, 0) : offset + length - start])
-        return b"".join(parts)
 
     def read_ranges(
         self, number: int, generation: int, ranges: Sequence[tuple[int, int]]
@@ -539,23 +551,17 @@ class ArchiveDB:
         first, last = ranges[0][0], sum(ranges[-1])
         found = []
         with self.read_transaction():
-            chunks = fetch_all(
-                self.db,
-                "SELECT id, hash, start, stop FROM chunk WHERE source = ?"
-                " AND generation = ? AND start < ? AND stop > ? ORDER BY start",
-                (number, generation, last, first),
-            )
+            chunks = self._load_chunk_rows(number, generation, first, last)
             at = 0
             for offset, length in ranges:
-                while at < len(chunks) and chunks[at][3] <= offset:
+                while at < len(chunks) and chunks[at].stop <= offset:
                     at += 1
                 try:
-                    id_, digest, start, stop = (
-                        chunks[at] if at < len(chunks) else _NO_CHUNK
-                    )
-                    if start <= offset and offset + length <= stop:
-                        raw = self._cached_chunk(id_, digest)
-                        found.append(raw[offset - start : offset + length - start])
+                    chunk = chunks[at] if at < len(chunks) else _NO_CHUNK
+                    if chunk.start <= offset and offset + length <= chunk.stop:
+                        raw = self._cached_chunk(chunk.id, chunk.hash)
+                        start = offset - chunk.start
+                        found.append(raw[start : start + length])
                     else:
                         found.append(
                             self.read_bytes(number, generation, offset, length)
@@ -572,22 +578,18 @@ class ArchiveDB:
         A chunk is decompressed only up to these bytes, and its hash isn't checked. For a
         search of ten sessions with two hits each, that takes a third of the time.
         """
-        with translate_read_errors(self.path):
-            rows = fetch_all(
-                self.db,
-                "SELECT id, hash, start FROM chunk WHERE source = ? AND generation = ?"
-                " AND start < ? AND stop > ? ORDER BY start",
-                (number, generation, offset + length, offset),
-            )
-        if len(rows) != 1:
+        end = offset + length
+        chunks = self._load_chunk_rows(number, generation, offset, end)
+        chunk = chunks[0] if chunks else _NO_CHUNK
+        if not chunk.start <= offset < end <= chunk.stop:
             return self.read_bytes(number, generation, offset, length)
-        id_, digest, start = rows[0]
         try:
-            return self._chunk_heads(id_, digest).read(offset - start, length)
+            head = self._chunk_heads(chunk.id, chunk.hash)
+            return head.read(offset - chunk.start, length)
         except ArchiveDamaged:
             raise
         except Exception as error:
-            raise ArchiveDamaged(self.path, f"chunk {id_}: {error}") from error
+            raise ArchiveDamaged(self.path, f"chunk {chunk.id}: {error}") from error
 
     def _open_chunk_head(self, id_: int, expected_hash: bytes) -> ChunkHead:
         del expected_hash  # part of the key of the cache
