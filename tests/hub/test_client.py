@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
+import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from msgspec.json import decode, encode
 
 from bygones.archive import Archive
 from bygones.cli.commands.push import push_report_lines
 from bygones.errors import HubUnreachable
 from bygones.hub.client import push
+from bygones.maintenance.repair import accept_losses, repair_archive
 from bygones.model.base import SessionId
 from bygones.redact.engine import Redactor
 from bygones.team.contract import ErasureSelector
@@ -69,6 +73,108 @@ def test_other_projects_are_not_pushed(tmp_path: Path) -> None:
     assert b"diary" not in everything
     assert "diary" not in repr(list(hub.store.export_updates()))
     assert done.foreign_lines == 2
+
+
+LINES = 2000
+
+
+def push_damaged(
+    folder: Path, sql: str, *, is_accepted: bool = False
+) -> tuple[MemoryHub, Path, list[int]]:
+    """Push a session of which a chunk is damaged, twice; return its lines' numbers."""
+    home, archive = make_project(folder, sessions=0)
+    records = (
+        prompt(f"number{number}# " + "x" * 1900, cwd=PROJECT) for number in range(LINES)
+    )
+    home.session(session_id(0), thread(*records), project=KEY)
+    Archive.ingest(archive, [home.path])
+    damage_archive(archive, sql)
+    home.path.rename(folder / "away")
+    home.path.mkdir()
+    if is_accepted:
+        accept_losses(archive, repair_archive(archive).lost)
+    hub = MemoryHub(folder / "raw")
+    for _ in range(2):
+        done = push_project(archive, hub)
+        assert done.damaged_files == (0 if is_accepted else 1)
+    return hub, archive, numbers_of(hub)
+
+
+def damage_archive(archive: Path, sql: str) -> None:
+    with closing(sqlite3.connect(archive / "archive.db")) as db, db:
+        db.execute(sql)
+
+
+def numbers_of(hub: MemoryHub) -> list[int]:
+    """Return which lines of the session the hub has; all are whole records."""
+    lines = b"".join(hub.texts().values()).splitlines()
+    found = [
+        re.search(r"number(\d+)#", encode(decode(line)).decode()) for line in lines
+    ]
+    return [int(one[1]) for one in found if one]
+
+
+CHUNK_DAMAGES = {
+    "row": "DELETE FROM chunk WHERE id = 3",
+    "frame": "UPDATE chunk SET frame = x'00' WHERE id = 3",
+}
+
+
+@pytest.mark.parametrize("way", CHUNK_DAMAGES)
+def test_lines_before_damaged_bytes_are_pushed(tmp_path: Path, way: str) -> None:
+    _, archive, numbers = push_damaged(tmp_path, CHUNK_DAMAGES[way])
+
+    assert numbers == [*range(lost_lines(tmp_path, archive).start)]
+
+
+@pytest.mark.parametrize("way", CHUNK_DAMAGES)
+def test_all_lines_but_those_of_an_accepted_loss_are_pushed_once(
+    tmp_path: Path, way: str
+) -> None:
+    hub, archive, numbers = push_damaged(tmp_path, CHUNK_DAMAGES[way], is_accepted=True)
+
+    lost = lost_lines(tmp_path, archive)
+    assert numbers == [n for n in range(LINES) if n not in lost]
+    # The file grows, although its last bytes on the hub are lost here.
+    damage_archive(
+        archive,
+        "UPDATE chunk SET frame = x'00' WHERE stop = (SELECT max(stop) FROM chunk)",
+    )
+    accept_losses(archive, repair_archive(archive).lost)
+    assert push_project(archive, hub).damaged_files == 0
+    assert numbers_of(hub) == numbers
+
+
+def lost_lines(folder: Path, archive: Path) -> range:
+    """Return which lines of the session were in the damaged chunk."""
+    (file,) = (folder / "away").rglob("*.jsonl")
+    raw = file.read_bytes()
+    sql = "SELECT (SELECT stop FROM chunk WHERE id = 2), start FROM chunk WHERE id = 4"
+    with closing(sqlite3.connect(archive / "archive.db")) as db:
+        (row,) = db.execute(sql)
+    start, stop = (raw.count(b"\n", 0, offset) for offset in row)
+    assert 0 < start < stop < LINES
+    return range(start, stop)
+
+
+def test_line_that_is_lost_in_part_is_not_pushed(tmp_path: Path) -> None:
+    home, archive = make_project(tmp_path, sessions=0)
+    words = "word " * 2_500_000
+    long = prompt(f"number1# {words}number7# {words}", cwd=PROJECT)
+    records = thread(
+        prompt("number0#", cwd=PROJECT), long, prompt("number2#", cwd=PROJECT)
+    )
+    home.session(session_id(0), records, project=KEY)
+    Archive.ingest(archive, [home.path])
+    home.path.rename(tmp_path / "away")
+    home.path.mkdir()
+    damage_archive(archive, "UPDATE chunk SET frame = x'00' WHERE id = 4")
+    accept_losses(archive, repair_archive(archive).lost)
+    hub = MemoryHub(tmp_path / "raw")
+
+    push_project(archive, hub)
+
+    assert numbers_of(hub) == [0, 2]
 
 
 def test_push_sends_only_what_was_added(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from msgspec import Struct, field, structs
 from msgspec.json import encode
 
 from bygones.archive import Archive
+from bygones.errors import ArchiveDamaged, BytesLost
 from bygones.model.base import (
+    DECODE_ERRORS,
     Line,
     Position,
     Problem,
@@ -473,7 +475,11 @@ class ChunkBuilder:
         if not known.client_offset:
             return True
         place = (stored_source.number, stored_source.generation)
-        return self._chunks.read_bytes(*place, known.client_offset - 1, 1) == b"\n"
+        try:
+            last = self._chunks.read_bytes(*place, known.client_offset - 1, 1)
+        except BytesLost:
+            return True
+        return last == b"\n"
 
     def _is_unchanged(
         self, stored_source: StoredSource, known: SourceState | None
@@ -500,8 +506,8 @@ class ChunkBuilder:
         """Yield the complete lines of a transcript that the hub lacks."""
         remote_offset, own_offset = known.stored_bytes, known.client_offset
         redacted, count = b"", 0
-        for raw in self._iter_line_blocks(stored_source, own_offset):
-            own_offset += len(raw)
+        for end, raw in self._iter_line_blocks(stored_source, own_offset):
+            own_offset = end
             lines = self._redact_lines(raw)
             redacted += lines
             count += lines.count(b"\n")
@@ -585,23 +591,64 @@ class ChunkBuilder:
 
     def _iter_line_blocks(
         self, stored_source: StoredSource, start: int
-    ) -> Iterator[bytes]:
-        """Yield complete lines, about a megabyte at a time, or a single longer line."""
-        step = _BLOCK_BYTES
+    ) -> Iterator[tuple[int, bytes]]:
+        """Yield complete lines, about a megabyte at a time, or a single longer line.
+
+        Before them is the offset where they end. Of a line that is lost in part nothing
+        is yielded. Raises `ArchiveDamaged` after the lines before damaged bytes, unless
+        their loss was accepted.
+        """
         place = (stored_source.number, stored_source.generation)
-        while start < stored_source.stored_bytes:
-            size = min(step, stored_source.stored_bytes - start)
+        stop, lost_end, is_cut = stored_source.stored_bytes, 0, False
+        damage: ArchiveDamaged | None = None
+        while True:
+            try:
+                for end, raw in self._iter_intact_lines(place, start, stop):
+                    whole = _without_cut_line(raw) if is_cut else raw
+                    start, is_cut = end, False
+                    if whole:
+                        yield end, whole
+            except ArchiveDamaged as error:
+                if damage is not None:
+                    raise
+                damage = error
+                stop, lost_end = self._find_damage(place, start)
+                continue
+            if damage is None:
+                return
+            if not lost_end:
+                raise damage
+            start, stop, is_cut = lost_end, stored_source.stored_bytes, True
+            damage = None
+
+    def _iter_intact_lines(
+        self, place: tuple[int, int], start: int, stop: int
+    ) -> Iterator[tuple[int, bytes]]:
+        step = _BLOCK_BYTES
+        while start < stop:
+            size = min(step, stop - start)
             raw = self._chunks.read_bytes(*place, start, size)
             # Of a longer stretch only the long line is taken: it may have to stay.
             cut = (raw.rfind if step == _BLOCK_BYTES else raw.find)(b"\n") + 1
             if cut:
-                yield raw[:cut]
                 start += cut
+                yield start, raw[:cut]
                 step = _BLOCK_BYTES
             elif size < step:
                 return
             else:
                 step *= 4
+
+    def _find_damage(self, place: tuple[int, int], start: int) -> tuple[int, int]:
+        """Return where damaged bytes start, and where they end if that was accepted."""
+        with self._chunks.read_transaction():
+            for chunk, raw in self._chunks.try_read_chunks(*place, start=start):
+                if chunk.start > start:
+                    break
+                if raw is None:
+                    return start, chunk.stop if chunk.lost_ns else 0
+                start = chunk.stop
+        return start, 0
 
     def _file_chunk(
         self, stored_source: StoredSource, known: SourceState
@@ -724,6 +771,16 @@ def _identify(
         path=mask(facts.path) if facts else "",
         is_worktree=directory != main_path,
     )
+
+
+def _without_cut_line(raw: bytes) -> bytes:
+    """Return the lines after a loss, without the rest of one that starts in it."""
+    first, _, others = raw.partition(b"\n")
+    try:
+        msgspec.json.decode(first, type=dict[str, msgspec.Raw])
+    except DECODE_ERRORS:
+        return others
+    return raw
 
 
 def _complete_length(raw: bytes) -> int:
