@@ -460,6 +460,16 @@ class _Writer:
         }
         self._model = self.random.choice((build.MODEL, "claude-opus-4-1-20250805"))
 
+    def _late_answer(self) -> None:
+        """Answer a prompt hours later, as in a file of version 1.0 left open."""
+        fields = self._fields
+        self._fields = fields | {"version": "1.0.44"}
+        for wait in self.random.choices((0, 8000), k=4):
+            self._prompt()
+            self._time += wait
+            self._answer()
+        self._fields = fields
+
     def _foreign(self) -> None:
         self._add(
             build.prompt("elsewhere", **self._place())
@@ -571,7 +581,7 @@ _ODD_STEPS = (
     *("change", "foreign", "ghost", "late_parent", "go_back_in_time", "reuse_ids"),
     *("sidechain", "notification", "pop_all", "answer_again", "late_result"),
     *("continue_agent", "compaction", "failure", "withdrawal", "named_interruption"),
-    *("nested_agent", "other_session"),
+    *("nested_agent", "other_session", "late_answer"),
 )
 
 

@@ -215,6 +215,7 @@ _SHAPES = {
     "metadata": ("metadata", "cost", "notice"),
     "late results": ("open_call", "late_result"),
     "open calls": ("open_call", "refused_call", "interruption"),
+    "late answers": ("late_answer",),
 }
 
 

@@ -110,7 +110,7 @@ def _is_work(message: Message) -> bool:
 
 COPY_TOLERANCE = timedelta(milliseconds=50)
 """Claude Code copies a record in less time, and no request is answered in it."""
-_MAX_WAIT = timedelta(hours=1)
+MAX_WAIT = timedelta(hours=1)
 """A reply that comes later was not waited for, with all retries."""
 
 
@@ -121,7 +121,7 @@ def find_copy_times(nodes: Sequence[RecordNode]) -> tuple[datetime, ...]:
     milliseconds; prompts kept theirs. The times near that of a reply that must be a copy
     are times of copying.
     """
-    if not any(_is_version_1(node) for node in nodes):
+    if not any(is_version_1(node) for node in nodes):
         return ()
     certain = _certain_copy_times(nodes)
     times = {
@@ -147,10 +147,10 @@ def _may_have_copy_time(node: RecordNode) -> bool:
         Origin.TOOL,
         Origin.INTERRUPT,
     }
-    return is_reply and _is_version_1(node)
+    return is_reply and is_version_1(node)
 
 
-def _is_version_1(node: RecordNode) -> bool:
+def is_version_1(node: RecordNode) -> bool:
     return (node.version or "").startswith("1.")
 
 
@@ -184,7 +184,7 @@ def _certain_copy_times(nodes: Sequence[RecordNode]) -> set[datetime]:
         last, prompt = answers.get(node.parent_uuid), prompts.get(node.parent_uuid)
         answer = _as_answer(node)
         if answer is not None:
-            if _is_version_1(node) and not node.is_synthetic:
+            if is_version_1(node) and not node.is_synthetic:
                 if last is not None and _is_unrequested(last, answer, prompt, node):
                     found.update((last.sent_at, answer.sent_at))
                 elif prompt is not None and _is_late(
@@ -229,4 +229,4 @@ def _is_late(prompt: RecordNode, reply: RecordNode, *, is_first: bool) -> bool:
         return True
     if not is_first or prompt.timestamp is None or reply.timestamp is None:
         return False
-    return reply.timestamp - prompt.timestamp > _MAX_WAIT
+    return reply.timestamp - prompt.timestamp > MAX_WAIT

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from bygones.assemble.agents import AGENT_TOOLS, AgentRecords, answered_call_id
 from bygones.assemble.dedupe import TREE_KINDS, first_timestamp
-from bygones.assemble.durations import COPY_TOLERANCE
+from bygones.assemble.durations import COPY_TOLERANCE, MAX_WAIT, is_version_1
 from bygones.assemble.queue import EMPTY_QUEUE, QueueState, find_queue_references
 from bygones.assemble.tree import NIL_RECORD_ID
 from bygones.model.base import AgentId, RecordId, SessionId, ToolUseId
@@ -98,6 +98,7 @@ def find_cuts(nodes: Sequence[RecordNode], before: Before | None) -> Iterator[in
         if (
             suffix.first_index >= index
             and _can_start(node)
+            and not suffix.may_start_with_copies(node)
             and last_id is not None
             and node.parent_uuid == last_id
             and time is not None
@@ -195,6 +196,7 @@ class _Suffix:
         self.first_index = 1 << 62
         """Where the ids of these records are first used."""
         self._first_time: datetime | None = None
+        self._first_answered_at: datetime | None = None
         self._ids: set[str] = set()
         self._records: Counter[str] = Counter()
         """Records that are referred to, and are not known yet, with the number."""
@@ -212,6 +214,15 @@ class _Suffix:
             and self._first_time > last_time + COPY_TOLERANCE
         )
 
+    def may_start_with_copies(self, first: RecordNode) -> bool:
+        """Whether the first prompt could be taken for that of a resumed file."""
+        if first.kind != "user" or not (first.version is None or is_version_1(first)):
+            return False
+        asked_at, answered_at = first.timestamp, self._first_answered_at
+        return (
+            asked_at is None or answered_at is None or answered_at - asked_at > MAX_WAIT
+        )
+
     def add(self, node: RecordNode, first_index: Mapping[str, int]) -> None:
         """Add the record before those that were added."""
         self.is_blocked = self.is_blocked or _blocks_cuts(node)
@@ -220,6 +231,9 @@ class _Suffix:
         time = node.timestamp
         if time is not None and (self._first_time is None or time < self._first_time):
             self._first_time = time
+        is_answer = node.kind == "assistant" and bool(node.message_id)
+        if (is_answer or node.origin is Origin.INTERRUPT) and not node.is_sidechain:
+            self._first_answered_at = time
         for record_id in _referenced_records(node):
             if record_id not in self._ids or record_id == node.uuid:
                 self._records[record_id] += 1
