@@ -519,7 +519,7 @@ def test_time_is_utc_or_none_in_years_without_a_local_time(
 
 
 @pytest.mark.parametrize("field", ["uuid", "parentUuid", "sessionId", "version"])
-def test_id_of_more_than_a_thousand_characters_is_left_out_and_reported(
+def test_id_of_more_than_a_thousand_characters_is_shortened_and_reported(
     field: str,
 ) -> None:
     record = {"type": "user", "uuid": "a", "message": {"content": "Hi"}}
@@ -535,6 +535,41 @@ def test_id_of_more_than_a_thousand_characters_is_left_out_and_reported(
         *(node.uuid, node.parent_uuid, node.session_id, node.version)
     }
     assert node.preview == "Hi"
+
+
+def _parse_ids(record: Mapping[str, Any]) -> tuple[LocatedRecord, list[str]]:
+    *problems, found = _parse(record)
+    assert isinstance(found, LocatedRecord)
+    return found, [getattr(problem, "kind", "") for problem in problems]
+
+
+def test_equal_ids_that_are_too_long_stay_equal_and_others_differ() -> None:
+    long, other = "x" * 2_000, "x" * 2_001
+    first, _ = _parse_ids({"type": "user", "uuid": long})
+    second, _ = _parse_ids({"type": "user", "uuid": "a", "parentUuid": long})
+    third, _ = _parse_ids({"type": "user", "uuid": "b", "parentUuid": other})
+
+    parent = build_node(first).uuid
+    assert parent == build_node(second).parent_uuid
+    assert build_node(third).parent_uuid not in {parent, None}
+
+
+def test_record_with_a_type_that_is_too_long_is_kept_as_unknown() -> None:
+    found, problems = _parse_ids({"type": "x" * 1_001, "uuid": "a"})
+
+    assert problems == ["odd-field"]
+    assert (found.record.type or "").startswith("x" * 64 + "-")
+
+
+def test_result_of_a_call_with_an_id_that_is_too_long_keeps_its_call() -> None:
+    call = tool_use("Bash", id="t" * 1_001)
+    result = tool_result("t" * 1_001, "out")
+    ids = [
+        build_node(_parse_ids(record)[0]).blocks[0].id
+        for record in (reply([call]), result)
+    ]
+
+    assert ids[0] == ids[1] is not None
 
 
 @pytest.mark.parametrize("field", ["cwd", "gitBranch"])

@@ -85,7 +85,7 @@ UUID_PATTERN = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}
 TOOL_USE_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use")
 """Types of blocks that are tool calls."""
 ID_LENGTH = Meta(max_length=1_000)
-"""A longer id or name is left out of a record: the index has it in many places."""
+"""A longer id or name is shortened: the index has it in many places."""
 PATH_LENGTH = Meta(max_length=32_767)
 """The longest path that any system allows."""
 AwareDatetime = Annotated[datetime, Meta(tz=True)]
@@ -229,7 +229,8 @@ PROBLEM_KINDS = {
         ProblemKind("no-type", "the record has no type"),
         ProblemKind(
             "odd-field",
-            "a field has an unexpected type, or an id or path is too long, and was ignored",
+            "a field has an unexpected type or a path is too long and was ignored,"
+            " or an id is too long and was shortened",
         ),
         ProblemKind("long-text", "only the start of a very long text was indexed"),
         ProblemKind("self-parent", "a record names itself as its parent"),

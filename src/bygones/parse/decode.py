@@ -12,13 +12,14 @@ import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from hashlib import sha256
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from bygones.model.base import DECODE_ERRORS, Line, Position, Problem
+from bygones.model.base import DECODE_ERRORS, ID_LENGTH, Line, Position, Problem
 
 if TYPE_CHECKING:
     import json
@@ -125,6 +126,10 @@ class _DecodeContext(Struct, frozen=True):
     hooks: FieldHooks
 
 
+_ID_START = 64
+"""Characters that are kept of an id that is too long."""
+
+
 def decode_struct(
     struct_type: type[T],
     raw: bytes | Raw,
@@ -135,7 +140,8 @@ def decode_struct(
 ) -> T:
     """Return the struct that the JSON object `raw` describes.
 
-    A field whose value does not match its type is left out and reported to `on_invalid`.
+    A field whose value does not match its type is left out and reported to `on_invalid`;
+    an id that is too long is shortened and reported.
     Null means missing. Fields that the struct does not have are ignored.
     """
     context = _DecodeContext(on_invalid, hooks)
@@ -280,10 +286,25 @@ def _decode_value(
         if first == b"[" and container in {tuple, list}:
             return container(_decode_elements(inner[0], raw, path, context))
     number = _truncate_float(expected_type, raw)
-    if number is None:
-        context.on_invalid(path, reason)
+    if number is not None:
+        return number
+    context.on_invalid(path, reason)
+    return _shorten_id(raw) if _is_id(expected_type) else _INVALID
+
+
+@cache
+def _is_id(expected_type: Any) -> bool:
+    options = (expected_type, *get_args(expected_type))
+    return any(ID_LENGTH in getattr(one, "__metadata__", ()) for one in options)
+
+
+def _shorten_id(raw: Raw) -> Any:
+    """Return the start of a long id with a digest: equal ids stay equal."""
+    try:
+        text = msgspec.json.decode(raw, type=str)
+    except DECODE_ERRORS:
         return _INVALID
-    return number
+    return f"{text[:_ID_START]}-{sha256(text.encode()).hexdigest()}"
 
 
 def _decode_elements(
