@@ -100,6 +100,30 @@ def push_damaged(
     return hub, archive, numbers_of(hub)
 
 
+@pytest.mark.parametrize("is_accepted", [False, True])
+@pytest.mark.parametrize(
+    "sql", ["DELETE FROM fragment", "UPDATE fragment SET frame = x'00'"]
+)
+def test_damaged_last_line_is_reported_until_its_loss_is_accepted(
+    tmp_path: Path, sql: str, *, is_accepted: bool
+) -> None:
+    home, archive = make_project(tmp_path, sessions=1)
+    (path,) = home.path.rglob("*.jsonl")
+    with path.open("ab") as file:
+        file.write(b'{"type":"user","message":{"content":"half')
+    Archive.ingest(archive, [home.path])
+    damage_archive(archive, sql)
+    path.unlink()
+    if is_accepted:
+        accept_losses(archive, repair_archive(archive).lost)
+    hub = MemoryHub(tmp_path / "raw")
+
+    done = push_project(archive, hub)
+
+    assert done.damaged_files == (0 if is_accepted else 1)
+    assert done.lines == 8
+
+
 def damage_archive(archive: Path, sql: str) -> None:
     with closing(sqlite3.connect(archive / "archive.db")) as db, db:
         db.execute(sql)

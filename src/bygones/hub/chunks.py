@@ -549,7 +549,7 @@ class ChunkBuilder:
                 at.client_offset,
             ):
                 return None  # it was completed meanwhile: the next push sends it
-            raw = self._chunks.fragment(stored_source.number, stored_source.generation)
+            raw = self._read_fragment(stored_source.number, stored_source.generation)
         mark = _keyed_hash(self._identity, raw.hex()).encode()
         if not raw or mark == at.fingerprint:
             return None
@@ -565,6 +565,17 @@ class ChunkBuilder:
         return PreparedChunk(
             stored_source.id, lines, structs.replace(packed, fingerprint=mark)
         )
+
+    def _read_fragment(self, number: int, generation: int) -> bytes:
+        """Return the unfinished last line; nothing if its loss was accepted."""
+        try:
+            raw = self._chunks.fragment(number, generation)
+        except BytesLost:
+            return b""
+        if not raw and self._chunks.missing_fragment(number, generation):
+            detail = f"the last line of source {number} is missing"
+            raise ArchiveDamaged(self._chunks.path, detail)
+        return raw
 
     def _redact_fragment(self, raw: bytes) -> bytes:
         if len(raw) > MAX_LINE_BYTES:
