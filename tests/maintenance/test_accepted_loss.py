@@ -189,6 +189,23 @@ def run(sandbox: Sandbox, *arguments: str) -> int:
     return main([*arguments, "--archive", str(sandbox.archive)])
 
 
+@pytest.mark.parametrize(("way", "code"), [("row", 0), ("frame", 13)])
+def test_session_is_purged_unless_damaged_bytes_may_mention_it(
+    tmp_path: Path, way: str, code: int
+) -> None:
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), thread(prompt("hello")))
+    history = sandbox.home.path / "history.jsonl"
+    history.write_text('{"display":"x","timestamp":1,"project":"/p"}\n', "utf-8")
+    sandbox.ingest()
+    history.unlink()
+    ways = {"row": "DELETE FROM chunk", "frame": "UPDATE chunk SET frame = x'00'"}
+    where = "(SELECT id FROM source WHERE path = 'history.jsonl')"
+    change(sandbox, f"{ways[way]} WHERE source = {where}")
+
+    assert run(sandbox, "purge", session_id(1), "--yes") == code
+
+
 def test_verify_succeeds_after_a_loss_and_says_how_much_was_accepted(
     sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:

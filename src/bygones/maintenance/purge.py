@@ -155,13 +155,21 @@ def sources_mentioning(
 def iter_sessionless_chunks(
     archive_db: ArchiveDB,
 ) -> Iterator[tuple[StoredSource, bytes]]:
-    """Yield the chunks of files without a session, in all generations."""
+    """Yield the chunks of files without a session, in all generations.
+
+    Raises `ArchiveDamaged` for damaged chunks, which may still contain an id. Those
+    whose rows are missing are gone.
+    """
     for source in list(archive_db.sources()):
         if source.kind.is_transcript or source.session is not None:
             continue
         for generation in range(source.generation + 1):
-            for _, raw in archive_db.read_chunks(source.number, generation):
-                yield source, raw
+            place = (source.number, generation)
+            for chunk, raw in archive_db.try_read_chunks(*place):
+                if raw is None:
+                    archive_db.read_bytes(*place, chunk.start, 1)  # says what is wrong
+                else:
+                    yield source, raw
 
 
 _MAX_ID_LENGTH = 100
