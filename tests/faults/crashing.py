@@ -167,7 +167,7 @@ CALLS = (
     (os, ("fsync", "utime", "link", "open")),
     (Path, ("replace", "rename", "unlink", "mkdir")),
     (shutil, ("rmtree", "copy2")),
-    (ArchiveDB, ("_load_chunk",)),
+    (ArchiveDB, ("load_chunk",)),
 )
 """System calls of the product, and where it loads what it writes next: each is a point
 as well."""

@@ -21,8 +21,10 @@ from bygones.store.archive_db import (
     ARCHIVE_FILE,
     CHUNK_SIZE,
     ArchiveDB,
+    Chunk,
     StoredSource,
 )
+from bygones.store.archive_repair import find_bytes, missing_fragment
 from bygones.store.compression import (
     UNKNOWN_HASH,
     HashedFrame,
@@ -45,6 +47,11 @@ class DamagedPart(Struct, frozen=True):
     """The number of the chunk; 0 for the unfinished last line, or if there is none."""
     lost_ns: int = 0
     """When the user accepted that the bytes are lost; 0 if that did not happen."""
+
+    def as_chunk(self) -> Chunk:
+        """Return where the bytes are, or belong, in the archive."""
+        place = (self.chunk, self.source.number, self.generation)
+        return Chunk(*place, self.start, self.stop, self.hash, self.lost_ns)
 
 
 def find_recoverable(archive_db: ArchiveDB, parts: Iterable[DamagedPart]) -> int:
@@ -87,7 +94,7 @@ def _check_chunks(
 def _check_fragment(
     archive_db: ArchiveDB, source: StoredSource, generation: int
 ) -> Iterator[DamagedPart]:
-    missing = archive_db.missing_fragment(source.number, generation)
+    missing = missing_fragment(archive_db, source.number, generation)
     if missing is not None:
         yield DamagedPart(source, generation, *missing)
     try:
@@ -134,7 +141,7 @@ class OtherCopies:
                     return raw
         for archive in (self._own, *self._archives):
             with suppress(ArchiveError):
-                raw_copy = archive.find_bytes(part.hash, part.stop - part.start)
+                raw_copy = find_bytes(archive, part.hash, part.stop - part.start)
                 if raw_copy is not None:
                     return raw_copy
         return None

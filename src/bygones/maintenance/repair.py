@@ -32,6 +32,12 @@ from bygones.maintenance.verify import remove_verification
 from bygones.model.base import NullProgress, ProgressReporter
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB
 from bygones.store.archive_dir import ArchiveDir
+from bygones.store.archive_repair import (
+    accept_loss,
+    correct_stored_bytes,
+    forget_fingerprint,
+    replace_frame,
+)
 from bygones.store.compression import compress_and_hash
 from bygones.store.connect import fsync_folder, remove_database, writer_lock
 from bygones.store.local_reader import load_readable_sources
@@ -132,7 +138,7 @@ def accept_losses(
         ]
         with archive_db.db:
             for part in damaged:
-                archive_db.accept_loss(*_place(part), chunk=part.chunk)
+                accept_loss(archive_db, part.as_chunk())
         archive_db.clear_cache()
         remove_verification(folder)
         rebuild_index(archive_dir, progress or NullProgress())
@@ -149,7 +155,7 @@ def _recover_parts(
     archive_db: ArchiveDB, others: Sequence[Path], result: RepairResult
 ) -> None:
     with archive_db.db:
-        result.corrected_count = archive_db.correct_stored_bytes()
+        result.corrected_count = correct_stored_bytes(archive_db)
     parts = list(find_damaged_parts(archive_db))
     with closing(OtherCopies(archive_db, others)) as copies, archive_db.db:
         for part in parts:
@@ -162,7 +168,7 @@ def _recover_parts(
             result.lost.append(part)
             if part.generation == part.source.generation:
                 # If the file exists, the next ingestion reads all of it again.
-                archive_db.forget_fingerprint(part.source)
+                forget_fingerprint(archive_db, part.source)
     archive_db.clear_cache()
 
 
@@ -187,7 +193,7 @@ def _recover(archive_db: ArchiveDB, copies: OtherCopies, part: DamagedPart) -> b
     raw = copies.find(part)
     if raw is not None:
         _, compressed = compress_and_hash(raw)
-        archive_db.replace_frame(number, generation, part.chunk, compressed)
+        replace_frame(archive_db, part.as_chunk(), compressed)
     return raw is not None
 
 

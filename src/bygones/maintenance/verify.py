@@ -26,6 +26,7 @@ from bygones.model.base import IngestReport, NullProgress, ProgressReporter
 from bygones.model.reports import LastVerification
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB, Chunk, StoredSource
 from bygones.store.archive_dir import ArchiveDir, hash_tables
+from bygones.store.archive_repair import missing_fragment
 from bygones.store.connect import (
     find_corruption,
     is_locked,
@@ -256,8 +257,8 @@ def _check_sources(
                         )
                         ends = min(end, expected), max(end, expected)
                         result.gaps.append(Damage(source.id, generation, *ends, reason))
-                    missing = archive_dir.byte_store.missing_fragment(
-                        source.number, generation
+                    missing = missing_fragment(
+                        archive_dir.byte_store, source.number, generation
                     )
                     if missing is not None:
                         reason = "the unfinished last line is missing"

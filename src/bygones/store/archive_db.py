@@ -28,13 +28,11 @@ from bygones.model.base import (
 )
 from bygones.store.compression import (
     MARK_SIZE,
-    UNKNOWN_HASH,
     ChunkHead,
     HashedFrame,
     compress_and_hash,
     decompress,
     load_accepted_ns,
-    mark_as_lost,
     sha256_digest,
 )
 from bygones.store.connect import (
@@ -180,7 +178,7 @@ class ArchiveDB:
         self._check_version()
         self._known_homes: list[str] = []
         """Homes in which `source_by_id` looks first."""
-        self._cached_chunk = lru_cache(maxsize=_CHUNK_CACHE_SIZE)(self._load_chunk)
+        self._cached_chunk = lru_cache(maxsize=_CHUNK_CACHE_SIZE)(self.load_chunk)
         self._chunk_heads = lru_cache(maxsize=_CHUNK_CACHE_SIZE)(self._open_chunk_head)
 
     def _check_version(self) -> None:
@@ -599,7 +597,7 @@ class ArchiveDB:
             raise ArchiveDamaged(self.path, f"chunk {id_} is missing")
         return ChunkHead(row[0])
 
-    def _load_chunk(self, id_: int, expected_hash: bytes) -> bytes:
+    def load_chunk(self, id_: int, expected_hash: bytes) -> bytes:
         """Return the bytes of a chunk.
 
         The hash is part of the cache key, because SQLite reuses the ids of deleted
@@ -642,74 +640,6 @@ class ArchiveDB:
             row = fetch_one(self.db, sql, (number, generation))
         return (int(row[0]), int(row[1]), row[2]) if row else None
 
-    def find_bytes(self, digest: bytes, size: int) -> bytes | None:
-        """Return the bytes with a hash, if they are an intact chunk or last line."""
-        sql = "SELECT id FROM chunk WHERE hash = ? AND stop - start = ?"
-        with translate_read_errors(self.path):
-            rows = fetch_all(self.db, sql, (digest, size))
-        for (id_,) in rows:
-            with suppress(ArchiveDamaged):
-                return self._load_chunk(id_, digest)
-        sql = "SELECT source, generation FROM fragment WHERE hash = ?"
-        with translate_read_errors(self.path):
-            places = fetch_all(self.db, sql, (digest,))
-        for place in places:
-            with suppress(ArchiveDamaged):
-                return self.fragment(*place)
-        return None
-
-    def replace_frame(
-        self, number: int, generation: int, chunk: int, frame: bytes
-    ) -> None:
-        """Replace damaged bytes of a chunk, or with 0 of the unfinished last line."""
-        if chunk:
-            sql = "UPDATE chunk SET frame = ? WHERE id = ?"
-            self.db.execute(sql, (frame, chunk))
-        else:
-            sql = "UPDATE fragment SET frame = ? WHERE source = ? AND generation = ?"
-            self.db.execute(sql, (frame, number, generation))
-
-    def accept_loss(
-        self, number: int, generation: int, start: int, stop: int, *, chunk: int
-    ) -> None:
-        """Mark bytes as lost: of a chunk, of no chunk, or of an unfinished last line.
-
-        The damaged frame is kept behind the mark.
-        """
-        now = time.time_ns()
-        if chunk:
-            sql = "SELECT frame FROM chunk WHERE id = ?"
-            (frame,) = fetch_one(self.db, sql, (chunk,))
-            self.replace_frame(number, generation, chunk, mark_as_lost(frame, now))
-            return
-        sql = (
-            "SELECT frame FROM fragment"
-            " WHERE source = ? AND generation = ? AND start = ?"
-        )
-        row = fetch_one(self.db, sql, (number, generation, start))
-        if row is not None:
-            self.replace_frame(number, generation, 0, mark_as_lost(row[0], now))
-            return
-        if start >= self.generation_stored_bytes(number, generation):
-            self.db.execute(
-                "INSERT INTO fragment VALUES (?, ?, ?, ?, ?)",
-                (number, generation, start, UNKNOWN_HASH, mark_as_lost(b"", now)),
-            )
-            return
-        self.db.execute(
-            "INSERT INTO chunk (source, generation, start, stop, hash, frame)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (number, generation, start, stop, UNKNOWN_HASH, mark_as_lost(b"", now)),
-        )
-
-    def forget_fingerprint(self, stored_source: StoredSource) -> None:
-        """Let the next ingestion read the file as a new generation."""
-        sql = (
-            "UPDATE generation SET head = x'', mtime_ns = 0"
-            " WHERE source = ? AND generation = ?"
-        )
-        self.db.execute(sql, (stored_source.number, stored_source.generation))
-
     def erase_source(self, stored_source: StoredSource) -> None:
         """Delete a source with all its generations, and refuse it from now on."""
         for table in ("chunk", "fragment", "generation"):
@@ -746,35 +676,13 @@ class ArchiveDB:
             row = fetch_one(self.db, sql, (number, generation))
         return int(row[0]) if row else 0
 
-    def missing_fragment(self, number: int, generation: int) -> tuple[int, int] | None:
-        """Return start and end of an unfinished last line that should be there."""
-        sql = (
-            "SELECT kept, size FROM generation AS g"
-            " WHERE source = ? AND generation = ? AND size > kept AND NOT EXISTS"
-            " (SELECT 1 FROM fragment AS f"
-            " WHERE f.source = g.source AND f.generation = g.generation)"
-        )
-        with translate_read_errors(self.path):
-            row = fetch_one(self.db, sql, (number, generation))
-        return (int(row[0]), int(row[1])) if row else None
-
-    def correct_stored_bytes(self) -> int:
-        """Record where chunks end if less is recorded; return for how many files."""
-        end = (
-            "(SELECT max(stop) FROM chunk WHERE chunk.source = generation.source"
-            " AND chunk.generation = generation.generation)"
-        )
-        sql = f"UPDATE generation SET kept = {end}, size = max(size, {end})"  # noqa: S608 (ours)
-        self.db.execute(f"{sql} WHERE kept < {end}")
-        return self.db.changes()
-
     def verify_chunks(
         self, number: int, generation: int
     ) -> Iterator[tuple[Chunk, str]]:
         """Yield the chunks of a source, each with what is wrong with it or ""."""
         for chunk in self._load_chunk_rows(number, generation):
             try:
-                raw = self._load_chunk(chunk.id, chunk.hash)
+                raw = self.load_chunk(chunk.id, chunk.hash)
             except BytesLost as error:
                 yield structs.replace(chunk, lost_ns=error.accepted_ns), error.detail
                 continue
