@@ -48,6 +48,11 @@ class DamagedPart(Struct, frozen=True):
     lost_ns: int = 0
     """When the user accepted that the bytes are lost; 0 if that did not happen."""
 
+    @property
+    def place(self) -> tuple[int, int, int, int]:
+        """Where the bytes belong: source, generation, start and end."""
+        return self.source.number, self.generation, self.start, self.stop
+
     def as_chunk(self) -> Chunk:
         """Return where the bytes are, or belong, in the archive."""
         place = (self.chunk, self.source.number, self.generation)
@@ -81,7 +86,7 @@ def _check_chunks(
     for chunk, reason in archive_db.verify_chunks(source.number, generation):
         if chunk.start > end:
             yield DamagedPart(source, generation, end, chunk.start)
-        if reason:
+        if reason or chunk.start < end:
             digest = b"" if chunk.hash == UNKNOWN_HASH else chunk.hash
             place = (chunk.start, chunk.stop, digest, chunk.id, chunk.lost_ns)
             yield DamagedPart(source, generation, *place)

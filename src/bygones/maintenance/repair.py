@@ -27,14 +27,14 @@ from bygones.maintenance.damaged_parts import (
     OtherCopies,
     find_damaged_parts,
 )
-from bygones.maintenance.salvaged_archive import SalvagedArchive
+from bygones.maintenance.salvaged_archive import SalvagedArchive, add_lost_generations
 from bygones.maintenance.verify import remove_verification
 from bygones.model.base import NullProgress, ProgressReporter
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.archive_repair import (
     accept_loss,
-    correct_stored_bytes,
+    correct_ranges,
     forget_fingerprint,
     replace_frame,
 )
@@ -56,7 +56,7 @@ class RepairResult(Struct, kw_only=True):
     accepted: list[DamagedPart] = []
     """What the user accepted as lost, and was not found anywhere."""
     corrected_count: int = 0
-    """Files whose length was recorded wrongly; their bytes are intact."""
+    """Files with wrong or missing lengths or offsets of intact bytes."""
     damaged_copy: Path | None = None
     """The damaged database, if a new one was written."""
     source_count: int = 0
@@ -120,12 +120,12 @@ def accept_losses(
     progress: ProgressReporter | None = None,
     lock_timeout: float = 5.0,
 ) -> list[DamagedPart]:
-    """Mark damaged parts as lost; return them with the time.
+    """Mark damaged parts as lost; return those that are marked, with the time.
 
     Call it after `repair_archive`, with what is lost. Nothing is deleted, and a later
     repair recovers the bytes if it finds a copy.
     """
-    chosen = {_place(part) for part in parts}
+    chosen = {part.place for part in parts}
     with (
         writer_lock(folder, timeout=lock_timeout),
         ArchiveDir(folder, write=True) as archive_dir,
@@ -134,7 +134,7 @@ def accept_losses(
         damaged = [
             part
             for part in find_damaged_parts(archive_db)
-            if not part.lost_ns and _place(part) in chosen
+            if not part.lost_ns and part.place in chosen
         ]
         with archive_db.db:
             for part in damaged:
@@ -143,19 +143,19 @@ def accept_losses(
         remove_verification(folder)
         rebuild_index(archive_dir, progress or NullProgress())
         return [
-            part for part in find_damaged_parts(archive_db) if _place(part) in chosen
+            part
+            for part in find_damaged_parts(archive_db)
+            if part.lost_ns and part.place in chosen
         ]
-
-
-def _place(part: DamagedPart) -> tuple[int, int, int, int]:
-    return part.source.number, part.generation, part.start, part.stop
 
 
 def _recover_parts(
     archive_db: ArchiveDB, others: Sequence[Path], result: RepairResult
 ) -> None:
     with archive_db.db:
-        result.corrected_count = correct_stored_bytes(archive_db)
+        result.corrected_count = add_lost_generations(archive_db)
+        result.corrected_count += correct_ranges(archive_db)
+    archive_db.clear_cache()
     parts = list(find_damaged_parts(archive_db))
     with closing(OtherCopies(archive_db, others)) as copies, archive_db.db:
         for part in parts:

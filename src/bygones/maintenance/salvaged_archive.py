@@ -12,6 +12,7 @@ from bygones.errors import ArchiveDamaged
 from bygones.model.base import SourceKind
 from bygones.sources.fingerprint import fingerprint_bytes
 from bygones.store.archive_db import ArchiveDB
+from bygones.store.archive_repair import find_lost_generations
 from bygones.store.compression import (
     decompress,
     load_accepted_ns,
@@ -48,7 +49,7 @@ class SalvagedArchive:
                 self._add(row)
             self._drop_overlaps()
             self._add_lost_sources()
-            self._add_lost_generations()
+            add_lost_generations(self._target)
 
     def _add(self, row: SalvagedRow) -> None:
         self.row_count += 1
@@ -136,49 +137,49 @@ class SalvagedArchive:
                 return found[1].decode()
         return None
 
-    def _add_lost_generations(self) -> None:
-        """Add the states of generations; fingerprints are those of the stored bytes."""
-        db = self._target.db
-        known = {
-            (row[0], row[1])
-            for row in db.execute("SELECT source, generation FROM generation")
-        }
-        sources = fetch_all(db, "SELECT id, generation FROM source")
-        for number, newest in sources:
-            for generation in range(newest + 1):
-                if (number, generation) not in known:
-                    self._insert(
-                        "generation", (number, generation, *[0] * 5, *[b""] * 3)
-                    )
-                    self._set_fingerprint(number, generation)
 
-    def _set_fingerprint(self, number: int, generation: int) -> None:
-        chunks = list(self._target.try_read_chunks(number, generation))
-        offset = max((chunk.stop for chunk, _ in chunks), default=0)
-        source = self._target.source(number)
-        if source is None:
-            return
-        head = tail = fragment = b""
-        with suppress(ArchiveDamaged):
-            fragment = self._target.fragment(number, generation)
-            head, tail = (
-                self._target.read_bytes(number, generation, start, _FINGERPRINT_BYTES)
-                for start in (0, max(offset - _FINGERPRINT_BYTES, 0))
-            )
-        found = fingerprint_bytes(
-            head=head, tail=tail, unfinished=fragment, offset=offset
+def add_lost_generations(archive_db: ArchiveDB) -> int:
+    """Add the states of generations; fingerprints are those of the stored bytes.
+
+    Returns of how many files.
+    """
+    lost = find_lost_generations(archive_db)
+    for number, generation in lost:
+        archive_db.db.execute(
+            f"INSERT INTO generation ({_COLUMNS['generation']})"  # noqa: S608 (our names)
+            " VALUES (?, ?, 0, 0, 0, 0, 0, x'', x'', x'')",
+            (number, generation),
         )
-        self._target.save_read_state(
-            structs.replace(
-                source,
-                generation=generation,
-                stored_bytes=offset,
-                size=found.size,
-                head=found.head_hash,
-                tail=found.tail_hash,
-                rest=found.unfinished_hash,
-            )
+    for number, generation in lost:
+        _set_fingerprint(archive_db, number, generation)
+    return len({number for number, _ in lost})
+
+
+def _set_fingerprint(archive_db: ArchiveDB, number: int, generation: int) -> None:
+    chunks = list(archive_db.try_read_chunks(number, generation))
+    offset = max((chunk.stop for chunk, _ in chunks), default=0)
+    source = archive_db.source(number)
+    if source is None:
+        return
+    head = tail = fragment = b""
+    with suppress(ArchiveDamaged):
+        fragment = archive_db.fragment(number, generation)
+        head, tail = (
+            archive_db.read_bytes(number, generation, start, _FINGERPRINT_BYTES)
+            for start in (0, max(offset - _FINGERPRINT_BYTES, 0))
         )
+    found = fingerprint_bytes(head=head, tail=tail, unfinished=fragment, offset=offset)
+    archive_db.save_read_state(
+        structs.replace(
+            source,
+            generation=generation,
+            stored_bytes=offset,
+            size=found.size,
+            head=found.head_hash,
+            tail=found.tail_hash,
+            rest=found.unfinished_hash,
+        )
+    )
 
 
 def _is_accepted_loss(frame: Value) -> bool:

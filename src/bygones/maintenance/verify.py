@@ -26,7 +26,11 @@ from bygones.model.base import IngestReport, NullProgress, ProgressReporter
 from bygones.model.reports import LastVerification
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB, Chunk, StoredSource
 from bygones.store.archive_dir import ArchiveDir, hash_tables
-from bygones.store.archive_repair import missing_fragment
+from bygones.store.archive_repair import (
+    find_lost_generations,
+    find_wrong_ranges,
+    missing_fragment,
+)
 from bygones.store.connect import (
     find_corruption,
     is_locked,
@@ -77,6 +81,8 @@ class VerificationResult(Struct, kw_only=True):
     """Parts of the index that are damaged, or differ from those of a rebuilt one."""
     recoverable_count: int = 0
     """Damaged parts that the original files still contain."""
+    correctable_count: int = 0
+    """Versions of files with wrong or missing offsets of intact bytes."""
     is_saved: bool = True
     """Whether the result could be saved, if requested."""
 
@@ -234,6 +240,10 @@ def _check_sources(
         result.sources += 1
         name = f"source {number}"
         result.damages.append(Damage(name, 0, 0, 0, "what it was cannot be read"))
+    for number, generation in find_lost_generations(archive_dir.byte_store):
+        gap = Damage(f"source {number}", generation, 0, 0, "its length is missing")
+        result.gaps.append(gap)
+        result.correctable_count += 1
     progress.begin("verifying", sum(source.stored_bytes for source in sources))
     for source in sources:
         result.sources += 1
@@ -273,7 +283,28 @@ def _check_sources(
             except ArchiveDamaged as error:
                 bad = Damage(source.id, generation, end, source.size, error.detail)
                 result.damages.append(bad)
+            _check_ranges(archive_dir.byte_store, result, source, generation)
     progress.end()
+
+
+def _check_ranges(
+    archive_db: ArchiveDB,
+    result: VerificationResult,
+    source: StoredSource,
+    generation: int,
+) -> None:
+    """Add what a repair corrects, unless it is reported as damage of other bytes."""
+    try:
+        updates = find_wrong_ranges(archive_db, source.number, generation)
+    except ArchiveDamaged:
+        return  # reported already
+    if not updates:
+        return
+    result.correctable_count += 1
+    place = (source.id, generation)
+    if place not in {(bad.source, bad.generation) for bad in result.gaps}:
+        reason = "the recorded length is wrong"
+        result.gaps.append(Damage(*place, 0, source.size, reason))
 
 
 def _check_chunk(

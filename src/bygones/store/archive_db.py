@@ -442,7 +442,7 @@ class ArchiveDB:
         with translate_read_errors(self.path):
             row = fetch_one(self.db, sql, (number, generation))
         return (
-            self._decompress_verified(f"fragment of source {number}", row[0], row[1])
+            self.decompress_verified(f"fragment of source {number}", row[0], row[1])
             if row
             else b""
         )
@@ -610,9 +610,9 @@ class ArchiveDB:
             raise ArchiveDamaged(self.path, f"chunk {id_}: {error}") from error
         if row is None:
             raise ArchiveDamaged(self.path, f"chunk {id_} is missing")
-        return self._decompress_verified(f"chunk {id_}", expected_hash, *row)
+        return self.decompress_verified(f"chunk {id_}", expected_hash, *row)
 
-    def _decompress_verified(
+    def decompress_verified(
         self, what: str, expected: bytes, frame: bytes, size: int = 0
     ) -> bytes:
         if accepted_ns := load_accepted_ns(frame):

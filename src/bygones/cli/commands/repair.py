@@ -180,7 +180,8 @@ def _accept_loss(folder: Path, result: RepairResult, *, yes: bool, quiet: bool) 
     if not quiet:
         _print_accepted(accepted)
     result.accepted.extend(accepted)
-    result.lost.clear()
+    places = {part.place for part in accepted}
+    result.lost[:] = [part for part in result.lost if part.place not in places]
 
 
 def _damage_object(part: DamagedPart) -> DamageObject:

@@ -98,6 +98,9 @@ def _repair_hint(result: VerificationResult) -> str:
     if count := result.recoverable_count:
         parts = pluralize(count, "damaged part")
         return f"run `bygones repair`: files still contain {parts}"
+    if count := result.correctable_count:
+        files = pluralize(count, "file")
+        return f"run `bygones repair`, which corrects the recorded length of {files}"
     if result.damages or result.gaps:
         return (
             "everything else is intact. If you have a backup, run"
