@@ -155,18 +155,18 @@ class OtherCopies:
         """Return offset, frame and size of the chunks of a part without a hash.
 
         A backup has them if it has all bytes of the part at the same places, and the
-        file if it has the same start and end, and all chunks that are left.
+        file if it has the same start and end; both must have all chunks that are left.
         """
         if chunks := self._read_from_file(part):
             return chunks
         for archive in self._archives:
             with suppress(ArchiveError):
-                source = archive.find_source(part.source.home, part.source.path)
+                place = self._find_same_version(archive, part)
+                if place is None:
+                    continue
                 found: list[tuple[int, HashedFrame, int]] = []
                 end = part.start
-                for chunk, raw in archive.try_read_chunks(
-                    source.number if source else 0, part.generation, start=part.start
-                ):
+                for chunk, raw in archive.try_read_chunks(*place, start=part.start):
                     if raw is None or chunk.start != end or end >= part.stop:
                         break
                     found.append((chunk.start, compress_and_hash(raw), len(raw)))
@@ -178,22 +178,59 @@ class OtherCopies:
     def find_last_line(self, part: DamagedPart) -> bytes:
         """Return an unfinished last line whose hash is lost too.
 
-        A backup has it at the same place; the file if the fingerprint matches.
+        A backup has it at the same place, and the file at all if the fingerprint, which
+        only the newest generation has here, matches.
         """
         source = part.source
+        is_newest = part.generation == source.generation
         raw = _read(source.id, part.start, part.stop)
-        if part.generation == source.generation and raw is not None:
-            found = fingerprint_bytes(head=b"", tail=b"", unfinished=raw, offset=0)
-            if found.unfinished_hash == source.rest:
-                return raw
+        if is_newest and raw is not None and _hash_line(raw) == source.rest:
+            return raw
         for archive in self._archives:
             with suppress(ArchiveError):
-                theirs = archive.find_source(source.home, source.path)
-                place = (theirs.number if theirs else 0, part.generation)
-                known = archive.fragment_range(*place)
-                if known is not None and known[:2] == (part.start, part.stop):
-                    return archive.fragment(*place)
+                place = self._find_same_version(archive, part)
+                known = archive.fragment_range(*place) if place else None
+                if place and known and known[:2] == (part.start, part.stop):
+                    line = archive.fragment(*place)
+                    if (
+                        not (is_newest and source.rest)
+                        or _hash_line(line) == source.rest
+                    ):
+                        return line
         return b""
+
+    def _find_same_version(
+        self, archive: ArchiveDB, part: DamagedPart
+    ) -> tuple[int, int] | None:
+        """Return number and generation of a part's file in a backup.
+
+        Nothing if a chunk or last line that is intact here has other bytes there: the
+        file was rewritten between the two.
+        """
+        theirs = archive.find_source(part.source.home, part.source.path)
+        if theirs is None:
+            return None
+        own, place = self._own, (theirs.number, part.generation)
+        own_place = (part.source.number, part.generation)
+        hashes = {
+            (start, stop): digest
+            for start, stop, digest in archive.chunk_hashes(*place)
+        }
+        for chunk, raw in own.try_read_chunks(*own_place):
+            known = hashes.get((chunk.start, chunk.stop), UNKNOWN_HASH)
+            if raw is None:
+                continue
+            if known == UNKNOWN_HASH:
+                if not _has_same_bytes(archive, place, chunk.start, raw):
+                    return None
+            elif known != chunk.hash:
+                return None
+        line = own.fragment_range(*own_place)
+        with suppress(ArchiveDamaged):
+            raw = own.fragment(*own_place)
+            if line and not _has_same_bytes(archive, place, line[0], raw):
+                return None
+        return place
 
     def _read_from_file(self, part: DamagedPart) -> list[tuple[int, HashedFrame, int]]:
         source = part.source
@@ -250,6 +287,24 @@ class OtherCopies:
         for folder in (*homes, *self._folders):
             for path in folder.rglob("*.jsonl"):
                 yield SourceId(encode_path(path))
+
+
+def _has_same_bytes(
+    archive: ArchiveDB, place: tuple[int, int], start: int, raw: bytes
+) -> bool:
+    """Whether an archive has the same bytes at an offset, as far as it has any."""
+    with suppress(ArchiveDamaged):
+        stored = archive.read_bytes(*place, start, len(raw))
+        line = archive.fragment_range(*place)
+        if line and line[0] == start + len(stored):
+            stored += archive.fragment(*place)[: len(raw) - len(stored)]
+        return raw.startswith(stored)
+    return True  # damaged there, so it can't be compared
+
+
+def _hash_line(raw: bytes) -> bytes:
+    found = fingerprint_bytes(head=b"", tail=b"", unfinished=raw, offset=0)
+    return found.unfinished_hash
 
 
 def _read(source_id: SourceId, start: int, stop: int) -> bytes | None:
