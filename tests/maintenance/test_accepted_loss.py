@@ -369,3 +369,34 @@ def test_lost_bytes_are_not_synced_and_do_not_harm_the_other_archive(
     after = sandbox.rows("SELECT source, generation, start, hash, frame FROM chunk")
     assert {*mine} <= {*after}
     assert verify(sandbox.archive).is_intact
+
+
+@pytest.mark.parametrize("options", [[], ["--quiet"]])
+def test_repair_says_what_it_accepted_whenever_it_says_what_is_damaged(
+    sandbox: Sandbox, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    change(sandbox, WAYS["row"])
+
+    first = run(sandbox, "repair", "--accept-loss", "--yes", *options)
+    said = capsys.readouterr().out
+    again = run(sandbox, "repair")
+
+    assert (first, again) == (0, 0)
+    assert said.count("still damaged: ") == said.count("accepted as lost: 1 ") == 1
+    out = capsys.readouterr().out
+    assert out.startswith("nothing to repair: everything else is intact\naccepted as")
+
+
+def test_what_could_not_be_accepted_is_still_damaged(
+    sandbox: Sandbox,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change(sandbox, WAYS["row"])
+    with monkeypatch.context() as patch:
+        patch.setattr("bygones.maintenance.repair.accept_loss", lambda *_: None)
+        code = run(sandbox, "repair", "--accept-loss", "--yes", "--json")
+
+    *_, result = map(msgspec.json.decode, capsys.readouterr().out.splitlines())
+    assert code == ExitCode.ARCHIVE_DAMAGED
+    assert (result["lost_count"], result["accepted_count"]) == (1, 0)

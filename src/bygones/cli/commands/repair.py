@@ -69,7 +69,8 @@ def print_result(
         if result.is_index_rebuilt:
             click.echo("rebuilt: the index, which was missing; the archive is intact")
         else:
-            click.echo("nothing to repair: the archive is intact")
+            what = "everything else" if result.accepted else "the archive"
+            click.echo(f"nothing to repair: {what} is intact")
     _print_accepted(result.accepted)
 
 
@@ -161,7 +162,7 @@ def repair(  # noqa: PLR0913 (one per option)
     if not as_json and (result.lost or not quiet):
         print_result(result, has_others=bool(places), accept_loss=accept_loss)
     if accept_loss and result.lost:
-        _accept_loss(folder, result, yes=yes, quiet=quiet or as_json)
+        _accept_loss(folder, result, yes=yes, quiet=as_json)
     if as_json:
         parts = (*result.lost, *result.accepted)
         print_objects([*map(_damage_object, parts), _result_object(result)])

@@ -141,6 +141,10 @@ def _describe(result: SyncResult, *, is_dry_run: bool) -> Iterator[str]:
             result.received.damaged + result.sent.damaged,
             "damaged; run `bygones verify`",
         ),
+        (
+            result.received.lost + result.sent.lost,
+            "with bytes that are accepted as lost; what follows them is not exchanged",
+        ),
         (result.received.refused + result.sent.refused, "with invalid names, left out"),
     )
     for count, text in notes:
