@@ -105,14 +105,23 @@ def test_accepted_loss_is_recovered_from_a_backup(sandbox: Sandbox, way: str) ->
     assert sandbox.bytes() == backup_of(sandbox).bytes()
 
 
-@pytest.mark.parametrize("way", ["row", "end", "start", "row of an unfinished line"])
+@pytest.mark.parametrize(
+    ("way", "rewritten"),
+    [
+        ("row", (b"xxx", b"yyy")),
+        ("end", (b"xxx", b"yyy")),
+        ("start", (b"xxx", b"yyy")),
+        ("row of an unfinished line", (b"xxx", b"yyy")),
+        ("row", (b"unfinished", b"UNFINISHED")),
+    ],
+)
 def test_bytes_of_another_version_are_not_recovered(
-    sandbox: Sandbox, tmp_path: Path, way: str
+    sandbox: Sandbox, tmp_path: Path, way: str, rewritten: tuple[bytes, bytes]
 ) -> None:
     """A backup has another version of the file, of the same length."""
     path = next((sandbox.folder / "away").rglob(NAME))
     raw = path.read_bytes()
-    path.write_bytes(raw.replace(b"xxx", b"yyy").replace(b"unfini", b"UNFINI"))
+    path.write_bytes(raw.replace(*rewritten))
     other = Sandbox(tmp_path / "other")
     sandbox.home.path.rmdir()
     (sandbox.folder / "away").rename(sandbox.home.path)
@@ -120,12 +129,12 @@ def test_bytes_of_another_version_are_not_recovered(
     other.ingest()
     sandbox.home.path.rename(sandbox.folder / "away")
     lose(sandbox, way)
-    before = sandbox.rows("SELECT source, generation, start, hash FROM chunk")
+    chunks = sandbox.rows("SELECT source, generation, start, hash FROM chunk")
 
     result = repair_archive(sandbox.archive, others=[other.archive])
 
     assert (result.recovered, len(result.accepted)) == ([], 1)
-    assert sandbox.rows("SELECT source, generation, start, hash FROM chunk") == before
+    assert sandbox.rows("SELECT source, generation, start, hash FROM chunk") == chunks
 
 
 def test_accepted_loss_is_recovered_from_the_file_if_it_comes_back(
