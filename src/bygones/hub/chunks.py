@@ -32,6 +32,7 @@ from bygones.redact.engine import Redactor
 from bygones.redact.json import redact_file, redact_line
 from bygones.sources.layout import session_stem
 from bygones.store.archive_db import ArchiveDB, StoredSource
+from bygones.store.archive_repair import missing_fragment
 from bygones.store.compression import HashedFrame, compress_and_hash
 from bygones.store.derived_tables import DerivedTables
 from bygones.team.contract import (
@@ -572,7 +573,7 @@ class ChunkBuilder:
             raw = self._chunks.fragment(number, generation)
         except BytesLost:
             return b""
-        if not raw and self._chunks.missing_fragment(number, generation):
+        if not raw and missing_fragment(self._chunks, number, generation):
             detail = f"the last line of source {number} is missing"
             raise ArchiveDamaged(self._chunks.path, detail)
         return raw

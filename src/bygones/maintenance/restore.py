@@ -33,6 +33,7 @@ from bygones.sources.layout import REPLACED_FILE_SUFFIX, TEMP_FILE_PREFIX, proje
 from bygones.sources.lines import iter_raw_lines
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
+from bygones.store.archive_repair import missing_fragment
 from bygones.store.connect import (
     create_folders,
     fetch_one,
@@ -661,7 +662,7 @@ def read_stored_bytes(
         yield raw
     if fragment := archive_db.fragment(*place):
         yield fragment
-    elif archive_db.missing_fragment(*place):
+    elif missing_fragment(archive_db, *place):
         detail = f"the last line of source {stored_source.number} is missing"
         raise ArchiveDamaged(archive_db.path, detail)
 

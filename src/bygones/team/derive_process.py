@@ -174,7 +174,7 @@ class DeriveProcess:
         try:
             child = self._running()
             if self._is_stopped:
-                raise EOFError
+                child.kill()
             _send(child.stdin, self._make_order(skipped_people))
             while True:
                 report = self._receive(child)
