@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -101,16 +101,12 @@ class HubServer:
             status=status,
             sign_in=SignInRoutes(oidc, log, set_token_cookie),
         )
-        names = {
-            *config.hostnames,
-            *(f"{name}:{self.port}" for name in config.hostnames),
-        }
         secured = HubSecurityMiddleware(
             app,
             tokens,
             host=config.host,
             port=self.port,
-            hostnames=names,
+            hostnames=_with_port(config.hostnames, self.port),
             observer=observer,
         )
         self._server = create_server(secured, tenants.disconnect_listeners)
@@ -134,3 +130,8 @@ class HubServer:
     @property
     def is_started(self) -> bool:
         return self._server.started
+
+
+def _with_port(hostnames: Iterable[str], port: int) -> set[str]:
+    """Return names of hosts, without and with a port."""
+    return {*hostnames, *(f"{name}:{port}" for name in hostnames)}
