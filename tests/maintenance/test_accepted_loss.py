@@ -238,6 +238,23 @@ def test_session_is_purged_unless_damaged_bytes_may_mention_it(
     assert run(sandbox, "purge", session_id(1), "--yes") == code
 
 
+def test_accepted_loss_without_bytes_does_not_prevent_a_purge(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), thread(prompt("hello")))
+    history = sandbox.home.path / "history.jsonl"
+    history.write_text('{"display":"x","timestamp":1,"project":"/p"}\n', "utf-8")
+    sandbox.ingest()
+    history.unlink()
+    change(
+        sandbox,
+        "DELETE FROM chunk WHERE source ="
+        " (SELECT id FROM source WHERE path = 'history.jsonl')",
+    )
+    assert run(sandbox, "repair", "--accept-loss", "--yes") == 0
+
+    assert run(sandbox, "purge", session_id(1), "--yes") == 0
+
+
 def test_verify_succeeds_after_a_loss_and_says_how_much_was_accepted(
     sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:

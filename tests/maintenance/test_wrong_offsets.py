@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bygones.maintenance.damaged_parts import find_damaged_parts
 from bygones.maintenance.repair import accept_losses, repair_archive
 from bygones.maintenance.verify import verify
+from bygones.store.archive_db import ArchiveDB
 from tests.build import prompt, session_id, thread
 from tests.store.sandbox import Sandbox, differing_tables
 
@@ -24,6 +26,9 @@ WRONG = {
     "early start of an inner chunk": "UPDATE chunk SET start = start - 8 WHERE id = 2",
     "both": "UPDATE chunk SET start = start + 8, stop = stop + 8 WHERE id = 2",
     "start of the first chunk": "UPDATE chunk SET start = 8 WHERE id = 1",
+    "far start of an inner chunk": "UPDATE chunk SET start = start | 1 << 30 WHERE id = 2",
+    "negative start": "UPDATE chunk SET start = start - (1 << 20) WHERE id = 4",
+    "far end": "UPDATE chunk SET stop = stop | 1 << 30 WHERE id = 4",
     "two of them": "UPDATE chunk SET stop = stop + 8 WHERE id IN (1, 2)",
     "too many bytes in chunks": "UPDATE generation SET kept = kept + 100",
     "too few bytes in chunks": "UPDATE generation SET kept = kept - 100",
@@ -133,3 +138,30 @@ def test_verify_and_repair_agree_about_a_damaged_chunk_at_a_wrong_place(
     found = verify(sandbox.archive)
     assert (found.is_intact, len(found.accepted)) == (True, len(lost))
     assert repair_archive(sandbox.archive).lost == []
+
+
+def test_intact_chunk_is_never_marked_as_lost(sandbox: Sandbox) -> None:
+    change(sandbox, "UPDATE chunk SET start = start - (1 << 20) WHERE id = 4")
+    before = sandbox.rows("SELECT id, frame FROM chunk ORDER BY id")
+    with closing(ArchiveDB(sandbox.archive)) as archive_db:
+        parts = list(find_damaged_parts(archive_db))
+
+    accept_losses(sandbox.archive, parts)
+
+    after = sandbox.rows("SELECT id, frame FROM chunk ORDER BY id")
+    assert after[: len(before)] == before
+
+
+def test_ranges_are_verified_in_one_state_while_others_write(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states: list[bool] = []
+
+    def find(archive_db: ArchiveDB, *_place: int) -> list[object]:
+        states.append(archive_db.db.in_transaction)
+        return []
+
+    monkeypatch.setattr("bygones.maintenance.verify.find_wrong_ranges", find)
+
+    assert verify(sandbox.archive).is_intact
+    assert set(states) == {True}

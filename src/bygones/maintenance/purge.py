@@ -31,6 +31,7 @@ from bygones.store.archive_db import (
     load_purged_hashes,
 )
 from bygones.store.archive_dir import RECALL_FOLDER, ArchiveDir
+from bygones.store.compression import UNKNOWN_HASH
 from bygones.store.connect import writer_lock
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.hub_sessions import erase_hub_sessions
@@ -166,6 +167,8 @@ def iter_sessionless_chunks(
         for generation in range(source.generation + 1):
             place = (source.number, generation)
             for chunk, raw in archive_db.try_read_chunks(*place):
+                if raw is None and chunk.lost_ns and chunk.hash == UNKNOWN_HASH:
+                    continue  # accepted as lost: there are no bytes
                 if raw is None:
                     archive_db.read_bytes(*place, chunk.start, 1)  # says what is wrong
                 else:

@@ -295,7 +295,9 @@ def _check_ranges(
 ) -> None:
     """Add what a repair corrects, unless it is reported as damage of other bytes."""
     try:
-        updates = find_wrong_ranges(archive_db, source.number, generation)
+        # Chunks that an import replaces meanwhile are not wrong.
+        with archive_db.read_transaction():
+            updates = find_wrong_ranges(archive_db, source.number, generation)
     except ArchiveDamaged:
         return  # reported already
     if not updates:

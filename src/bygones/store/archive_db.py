@@ -506,12 +506,12 @@ class ArchiveDB:
         self, number: int, generation: int
     ) -> list[tuple[int, int, bytes]]:
         """Return start, stop and hash of a source's chunks, in order."""
-        return fetch_all(
-            self.db,
+        sql = (
             "SELECT start, stop, hash FROM chunk WHERE source = ? AND generation = ?"
-            " ORDER BY start",
-            (number, generation),
+            " ORDER BY start"
         )
+        with translate_read_errors(self.path):
+            return fetch_all(self.db, sql, (number, generation))
 
     def accepted_losses(self, number: int, generation: int) -> set[int]:
         """Return the offsets of chunks that are accepted as lost."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
+from msgspec import structs
+
 from bygones.errors import ArchiveDamaged
 from bygones.store.archive_db import ArchiveDB, Chunk, StoredSource
 from bygones.store.compression import UNKNOWN_HASH, mark_as_lost
@@ -49,6 +51,8 @@ def accept_loss(archive_db: ArchiveDB, place: Chunk) -> None:
     """
     now = time.time_ns()
     key = (place.source, place.generation)
+    if place.id and _intact_size(archive_db, place) is not None:
+        return  # only its offsets are wrong
     if place.id:
         sql = "SELECT frame FROM chunk WHERE id = ?"
         (frame,) = fetch_one(archive_db.db, sql, (place.id,))
@@ -140,11 +144,13 @@ def find_wrong_ranges(
     if state is None:
         return []
     kept, size = state
+    recorded = {chunk.id: (chunk.start, chunk.stop) for chunk in chunks}
+    chunks = _sort_by_end(archive_db, chunks, kept=kept)
     ranges = _correct_chunks(archive_db, chunks, kept=kept)
     moved = [
         (*found, chunk.id)
         for chunk, found in zip(chunks, ranges, strict=True)
-        if found != (chunk.start, chunk.stop)
+        if found != recorded[chunk.id]
     ]
     # No two chunks may start at the same offset, not even meanwhile.
     sql = "UPDATE chunk SET start = -id WHERE id = ?"
@@ -169,6 +175,23 @@ def find_wrong_ranges(
     return updates
 
 
+def _sort_by_end(
+    archive_db: ArchiveDB, chunks: list[Chunk], *, kept: int
+) -> list[Chunk]:
+    """Return chunks in order; intact ones at a far wrong start where their end says."""
+    ends = {0, *(chunk.stop for chunk in chunks)}
+    starts = {kept, *(chunk.start for chunk in chunks)}
+    placed = []
+    for chunk in chunks:
+        size = None if chunk.start in ends else _intact_size(archive_db, chunk)
+        is_start_likely = size is None or chunk.start + size in starts
+        if size is not None and not is_start_likely and chunk.stop - size in ends:
+            placed.append(structs.replace(chunk, start=chunk.stop - size))
+        else:
+            placed.append(chunk)
+    return sorted(placed, key=lambda chunk: chunk.start)
+
+
 def _correct_chunks(
     archive_db: ArchiveDB, chunks: list[Chunk], *, kept: int
 ) -> list[tuple[int, int]]:
@@ -187,8 +210,12 @@ def _correct_chunks(
     for index in damaged:
         before, after = _neighbors(ranges, index, kept)
         start, stop = ranges[index]
-        is_last = index == len(ranges) - 1
-        clipped = (max(start, before), stop if is_last else min(stop, after))
+        # Which of two damaged chunks is at a wrong place can't be known.
+        if index - 1 in damaged:
+            before = start
+        if index + 1 in damaged or index == len(ranges) - 1:
+            after = stop
+        clipped = (max(start, before), min(stop, after))
         if clipped[0] < clipped[1]:
             ranges[index] = clipped
     is_unique = len({start for start, _ in ranges}) == len(ranges)
@@ -207,8 +234,10 @@ def _place_bytes(
 ) -> tuple[int, int]:
     """Return the range of intact bytes that keeps what its neighbors confirm."""
     start, stop = recorded
+    if before + size == after:
+        return before, after
     if stop - start == size:
-        return (before, after) if before + size == after else recorded
+        return recorded
     if start == before or start + size == after:
         return start, start + size
     if stop == after or stop - size == before:
@@ -251,6 +280,7 @@ def _end_with_line(
         return kept, max(size, kept)
     recorded = [kept, start, size - length]
     likely = [one for one in recorded if one >= end and recorded.count(one) > 1]
+    likely += [one for one in recorded if one == end]
     kept = likely[0] if likely else max(end, start if kept != end else kept)
     return kept, kept + length
 

@@ -8,7 +8,6 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from bygones.errors import BytesLost
 from bygones.model.base import (
     AgentId,
     ProjectKey,
@@ -18,13 +17,7 @@ from bygones.model.base import (
     SourceKind,
 )
 from bygones.store.archive_db import ArchiveDB, load_pending_purge
-from bygones.store.compression import (
-    UNKNOWN_HASH,
-    compress_and_hash,
-    decompress,
-    load_accepted_ns,
-    sha256_digest,
-)
+from bygones.store.compression import compress_and_hash, decompress, sha256_digest
 from bygones.store.connect import fetch_all, fetch_one, translate_read_errors
 
 FRAGMENT_START = -1
@@ -97,11 +90,6 @@ class StoredFrame(Struct, frozen=True, array_like=True):
 
     chunk: ChunkEntry
     frame: bytes
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the loss of the bytes was accepted."""
-        return load_accepted_ns(self.frame) > 0
 
     def decompress_verified(self) -> bytes | None:
         """Return the bytes; none if they are damaged."""
@@ -222,8 +210,8 @@ def add_bytes(
     kept = archive_db.generation_stored_bytes(*place)
     if chunk.start > kept:
         return Addition.DIVERGED
-    known = _read_known(archive_db, place, chunk.start, raw)
-    fragment = _read_fragment(archive_db, place)
+    known = archive_db.read_bytes(*place, chunk.start, len(raw))
+    fragment = archive_db.fragment(*place)
     known += fragment[: max(chunk.stop - kept, 0)]
     if not raw.startswith(known):
         return Addition.DIVERGED
@@ -254,33 +242,6 @@ def add_bytes(
     return Addition.ADDED
 
 
-def _read_known(
-    archive_db: ArchiveDB, place: tuple[int, int], start: int, raw: bytes
-) -> bytes:
-    """Return what is stored of some bytes; of a lost last chunk, what its hash allows."""
-    try:
-        return archive_db.read_bytes(*place, start, len(raw))
-    except BytesLost:
-        sql = (
-            "SELECT stop - start, hash FROM chunk WHERE source = ? AND generation = ?"
-            " AND start = ? AND stop ="
-            " (SELECT kept FROM generation WHERE source = ? AND generation = ?)"
-        )
-        row = fetch_one(archive_db.db, sql, (*place, start, *place))
-        head = raw[: row[0]] if row else b""
-        if row is None or row[1] not in {UNKNOWN_HASH, sha256_digest(head)}:
-            raise
-        return head
-
-
-def _read_fragment(archive_db: ArchiveDB, place: tuple[int, int]) -> bytes:
-    """Return the unfinished last line; nothing if its loss was accepted."""
-    try:
-        return archive_db.fragment(*place)
-    except BytesLost:
-        return b""
-
-
 def add_fragment(
     archive_db: ArchiveDB,
     place: tuple[int, int],
@@ -290,7 +251,7 @@ def add_fragment(
     """Add the unfinished last line of another archive, or more of it."""
     _ensure_generation(archive_db, *place)
     kept = archive_db.generation_stored_bytes(*place)
-    known = _read_fragment(archive_db, place)
+    known = archive_db.fragment(*place)
     if stored.chunk.start < kept:
         known = archive_db.read_bytes(
             *place, stored.chunk.start, len(raw)
@@ -300,8 +261,7 @@ def add_fragment(
         raw.startswith(known) or known.startswith(raw)
     ):
         return Addition.DIVERGED
-    line = archive_db.fragment_range(*place)
-    if len(raw) <= (line[1] - line[0] if line else 0):  # also if it is lost here
+    if len(known) >= len(raw):
         return Addition.PRESENT
     archive_db.db.execute(
         "INSERT OR REPLACE INTO fragment VALUES (?, ?, ?, ?, ?)",

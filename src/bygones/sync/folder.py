@@ -21,7 +21,7 @@ from bygones.maintenance.restore import remove_leftovers, write_file
 from bygones.model.base import NullProgress, ProgressReporter
 from bygones.model.machines import Machine
 from bygones.store.annotations import DIRECTORY_KINDS, AnnotationRow
-from bygones.store.compression import compress, decompress, mark_as_lost, sha256_digest
+from bygones.store.compression import compress, decompress, sha256_digest
 from bygones.store.connect import create_folders, fsync_folder
 from bygones.store.exchange import (
     FRAGMENT_START,
@@ -121,10 +121,7 @@ class FolderPeer:
             chunk = self._find_chunk(place)
             location = self._locations.get(chunk.hash) if chunk else None
             if chunk is None or location is None:
-                # An entry is written after all its bytes, except those that are lost.
-                is_lost = chunk is not None and not self.unreadable
-                lost = mark_as_lost(b"", 1)
-                yield StoredFrame(chunk, lost) if chunk and is_lost else None
+                yield None
                 continue
             with location.path.open("rb") as file:
                 file.seek(location.offset)
@@ -211,8 +208,6 @@ class FolderPeer:
                 if chunk.hash in written:
                     continue
                 (stored,) = source.read([place])
-                if stored is not None and stored.is_lost:
-                    continue  # others may have it
                 if (
                     stored is None
                     or stored.chunk != chunk

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bygones.errors import ArchiveDamaged, BytesLost
+from bygones.errors import ArchiveDamaged
 from bygones.ingest.run import index_stored
 from bygones.maintenance.restore import escapes_home
 from bygones.maintenance.verify import is_index_current
@@ -32,13 +32,12 @@ from bygones.store.archive_db import (
     load_purged_hashes,
 )
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.compression import UNKNOWN_HASH, sha256_digest
+from bygones.store.compression import sha256_digest
 from bygones.store.connect import writer_lock
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.exchange import (
     FRAGMENT_START,
     Addition,
-    ChunkEntry,
     GenerationEntry,
     SourceEntry,
     StoredFrame,
@@ -67,8 +66,6 @@ class PullReport(Struct, kw_only=True):
     """Files that were purged here and not added again."""
     damaged: int = 0
     """Files of which something is missing or damaged on either side."""
-    lost: int = 0
-    """Files of which bytes were not added, because their loss was accepted there."""
     refused: int = 0
     """Files whose names are not valid."""
 
@@ -93,8 +90,6 @@ class _Task(Struct):
     diverged: list[_Local] = []
     """Sources that the entry does not continue."""
     is_failed: bool = False
-    lost_generations: set[int] = set()
-    """Those with lost bytes, after which nothing can be added."""
     has_added: bool = False
     is_saved: bool = False
 
@@ -171,8 +166,6 @@ class Puller:
         for entry in self._peer.entries():
             if not _is_valid(entry):
                 self.report.refused += 1
-            elif not all(map(_is_contiguous, entry.generations)):
-                self.report.damaged += 1
             elif purged and hashes_of_source(entry.with_home("")) & purged:
                 self.report.purged += 1
             else:
@@ -295,12 +288,6 @@ class Puller:
             task.has_added = True
         number = task.local.entry.number
         for place, stored in found:
-            if place.generation in task.lost_generations:
-                continue
-            if stored is not None and stored.is_lost:
-                self.report.lost += not task.lost_generations
-                task.lost_generations.add(place.generation)
-                continue
             is_asked = stored is not None and _is_at(stored, place)
             raw = stored.decompress_verified() if stored and is_asked else None
             if stored is None or raw is None:
@@ -336,8 +323,7 @@ class Puller:
             self._count(task, 0)
         is_complete = not task.places or (found and found[-1][0] == task.places[-1])
         is_own = is_on_this_machine(task.local.home)
-        is_failed = task.is_failed or bool(task.lost_generations)
-        if is_complete and not is_failed and (task.has_added or not is_own):
+        if is_complete and not task.is_failed and (task.has_added or not is_own):
             save_state(archive_db, task.local.entry.number, task.entry)
 
     def _count(self, task: _Task, size: int) -> None:
@@ -397,7 +383,7 @@ def _is_valid(entry: SourceEntry) -> bool:
         and entry.machine_name
         and ":" not in entry.machine_name
         and entry.generations
-        and all(map(_has_valid_numbers, entry.generations))
+        and all(map(_is_contiguous, entry.generations))
         and abs(entry.gone_ns or 0) <= _MAX_NUMBER
         and not escapes_home(entry.path)
         and is_on_this_machine(entry.home)
@@ -410,12 +396,8 @@ def _is_contiguous(generation: GenerationEntry) -> bool:
         if chunk.start != stop or chunk.stop <= chunk.start:
             return False
         stop = chunk.stop
-    return generation.kept == stop <= generation.size
-
-
-def _has_valid_numbers(generation: GenerationEntry) -> bool:
-    has_chunks = all(0 <= chunk.start < chunk.stop for chunk in generation.chunks)
-    return has_chunks and max(generation.size, abs(generation.mtime_ns)) <= _MAX_NUMBER
+    is_complete = generation.kept == stop <= generation.size <= _MAX_NUMBER
+    return is_complete and abs(generation.mtime_ns) <= _MAX_NUMBER
 
 
 def _is_at(stored: StoredFrame, place: ChunkPlace) -> bool:
@@ -458,35 +440,23 @@ def _find_missing(
         for chunk in generation.chunks[same:]:
             if chunk.stop > own.kept:
                 break
-            if not _has_bytes(archive_db, (ours.number, number), chunk):
+            raw = archive_db.read_bytes(
+                ours.number, number, chunk.start, chunk.stop - chunk.start
+            )
+            if sha256_digest(raw) != chunk.hash:
                 return None
             same += 1
         is_finished = number < len(theirs.generations) - 1
-        is_newest = number == len(ours.generations) - 1
-        if is_finished and is_newest and own.kept > generation.kept:
+        if is_finished and own.kept > generation.kept:
             return None
-        is_fragment_new = generation.fragment not in {own.fragment, UNKNOWN_HASH}
+        is_fragment_new = own.fragment != generation.fragment
         if same < len(generation.chunks) or (
             is_fragment_new and own.kept <= generation.kept
         ):
             missing += _places_from(theirs, number, generation, same)
-        # An older one only differs in length where bytes of it were lost meanwhile.
-        if missing and not is_finished and not is_newest:
-            return None
+        if missing and number < len(ours.generations) - 1:
+            return None  # only the last generation of a source grows
     return missing
-
-
-def _has_bytes(
-    archive_db: ArchiveDB, place: tuple[int, int], chunk: ChunkEntry
-) -> bool:
-    """Whether a source has the bytes of a chunk, or may: they are lost on one side."""
-    if chunk.hash == UNKNOWN_HASH:
-        return True
-    try:
-        raw = archive_db.read_bytes(*place, chunk.start, chunk.stop - chunk.start)
-    except BytesLost:
-        return True  # `repair --from` recovers them
-    return sha256_digest(raw) == chunk.hash
 
 
 class _SessionField(Struct, frozen=True, rename={"session_id": "sessionId"}):

@@ -139,11 +139,7 @@ def _describe(result: SyncResult, *, is_dry_run: bool) -> Iterator[str]:
         (result.sent.purged, f"purged on {peer}, not sent again"),
         (
             result.received.damaged + result.sent.damaged,
-            "damaged; run `bygones verify`",
-        ),
-        (
-            result.received.lost + result.sent.lost,
-            "with bytes that are accepted as lost; what follows them is not exchanged",
+            "damaged or lost; `bygones verify` there and here says what",
         ),
         (result.received.refused + result.sent.refused, "with invalid names, left out"),
     )
