@@ -58,6 +58,7 @@ def test_formatting_any_query_is_stable(text: str) -> None:
         ("-(a OR b)", "-(a OR b)"),
         ("-(--force)", "-\\--force"),
         ("-(--x:y)", "-\\--x:y"),
+        ("a - b - c -(/d/)", "a - b - c -(/d/)"),
         ("(f( ) OR (x g( )", "f( OR (x g( )"),
         ("\\OR \\/a/ \\-x -> --y", "\\OR \\/a/ \\-x -> --y"),
         ("/usr/bin /", "/usr/bin /"),

@@ -367,18 +367,25 @@ def _format_operand(term: Term) -> str:
     if isinstance(term, Words | And | Or):
         return _format_group(term)
     if isinstance(term, Not):
-        excluded = _format_operand(term.term)
-        # A dash with a letter, a number or another dash may start an option.
-        is_option = isinstance(term.term, Words) and (
-            excluded.startswith("-")
-            or not (excluded.startswith("(") or can_be_excluded(excluded))
-        )
-        return f"-\\{excluded}" if is_option else f"-{excluded}"
+        return _format_excluded(term.term)
     if isinstance(term, Regex):
         return f"/{term.pattern}/"
     if isinstance(term, Phrase | Prefix):
         return _format_quoted(term)
     return _format_field(term)
+
+
+def _format_excluded(term: Term) -> str:
+    excluded = _format_operand(term)
+    if isinstance(term, Regex):
+        # In a long query, a dash with a slash is a word.
+        return f"-({excluded})"
+    # A dash with a letter, a number or another dash may start an option.
+    is_option = isinstance(term, Words) and (
+        excluded.startswith("-")
+        or not (excluded.startswith("(") or can_be_excluded(excluded))
+    )
+    return f"-\\{excluded}" if is_option else f"-{excluded}"
 
 
 def _format_group(term: Term) -> str:
