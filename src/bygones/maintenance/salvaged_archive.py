@@ -141,7 +141,7 @@ class SalvagedArchive:
 def add_lost_generations(archive_db: ArchiveDB) -> int:
     """Add the states of generations; fingerprints are those of the stored bytes.
 
-    Returns of how many files.
+    Returns the number of files.
     """
     lost = find_lost_generations(archive_db)
     for number, generation in lost:

@@ -286,7 +286,7 @@ def _end_with_line(
 
 
 def correct_ranges(archive_db: ArchiveDB) -> int:
-    """Correct wrong offsets of intact bytes; return in how many files."""
+    """Correct wrong offsets of intact bytes; return the number of files changed."""
     sql = "SELECT source, generation FROM generation ORDER BY source, generation"
     with translate_read_errors(archive_db.path):
         places = fetch_all(archive_db.db, sql)
