@@ -305,7 +305,7 @@ def _check_ranges(
     result.correctable_count += 1
     place = (source.id, generation)
     if place not in {(bad.source, bad.generation) for bad in result.gaps}:
-        reason = "the recorded length is wrong"
+        reason = "a recorded offset is wrong"
         result.gaps.append(Damage(*place, 0, source.size, reason))
 
 

@@ -48,7 +48,7 @@ def print_result(
         click.echo(f"recovered: {files} in a new database; the damaged one is {place}")
     if result.corrected_count:
         files = pluralize(result.corrected_count, "file")
-        click.echo(f"corrected: the recorded length of {files}")
+        click.echo(f"corrected: recorded offsets of {files}")
     if result.recovered:
         parts = pluralize(len(result.recovered), "damaged part")
         click.echo(f"recovered: {parts}, {format_bytes(result.recovered_bytes)}")

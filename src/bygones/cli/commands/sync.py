@@ -139,7 +139,7 @@ def _describe(result: SyncResult, *, is_dry_run: bool) -> Iterator[str]:
         (result.sent.purged, f"purged on {peer}, not sent again"),
         (
             result.received.damaged + result.sent.damaged,
-            "damaged or lost; `bygones verify` there and here says what",
+            "damaged or lost; run `bygones verify` on both machines",
         ),
         (result.received.refused + result.sent.refused, "with invalid names, left out"),
     )

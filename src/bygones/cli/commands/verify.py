@@ -100,7 +100,7 @@ def _repair_hint(result: VerificationResult) -> str:
         return f"run `bygones repair`: files still contain {parts}"
     if count := result.correctable_count:
         files = pluralize(count, "file")
-        return f"run `bygones repair`, which corrects the recorded length of {files}"
+        return f"run `bygones repair`, which corrects recorded offsets of {files}"
     if result.damages or result.gaps:
         return (
             "everything else is intact. If you have a backup, run"
