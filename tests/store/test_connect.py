@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
@@ -92,6 +92,15 @@ def test_locked_archive_is_not_opened_as_immutable(
 ) -> None:
     with writer_lock(sandbox.archive), full_disk(), pytest.raises(SystemFailure):
         ArchiveDB(sandbox.archive)
+
+
+def test_archive_opened_on_a_full_disk_is_opened_again_to_see_changes(
+    sandbox: Sandbox,
+) -> None:
+    with closing(ArchiveDB(sandbox.archive)) as usual:
+        assert usual.shows_changes()
+    with full_disk(), closing(ArchiveDB(sandbox.archive)) as immutable:
+        assert not immutable.shows_changes()
 
 
 def test_archive_with_a_log_is_not_opened_as_immutable(sandbox: Sandbox) -> None:

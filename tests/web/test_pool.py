@@ -28,16 +28,16 @@ def web_archive(tmp_path: Path) -> WebArchive:
     return build_archive(tmp_path)
 
 
-def grow(web_archive: WebArchive, number: int) -> None:
+def grow(web_archive: WebArchive, number: int, word: str = "More") -> None:
     path = web_archive.home.path / "projects" / "-work-demo" / f"{PLAIN}.jsonl"
     with path.open("ab") as file:
-        file.write(jsonl([prompt(f"More {number}") | {"sessionId": PLAIN}]))
+        file.write(jsonl([prompt(f"{word} {number}") | {"sessionId": PLAIN}]))
     Archive.ingest(web_archive.folder, [web_archive.home.path])
 
 
 def test_old_version_of_a_grown_session_is_freed(web_archive: WebArchive) -> None:
     readers, seen, connections = ArchivePool(web_archive.folder), [], []
-    for number in range(4):
+    for number in range(5):
         grow(web_archive, number)
         readers.invalidate()
         with readers.session(PLAIN) as open_session:
@@ -47,8 +47,50 @@ def test_old_version_of_a_grown_session_is_freed(web_archive: WebArchive) -> Non
         del open_session
         connections.append(len(apsw.connections()))
 
-    assert [one() is None for one in seen] == [True, True, True, False]
-    assert connections[1:] == connections[:1] * 3
+    assert [one() is None for one in seen] == [True, True, True, True, False]
+    # From the second one on, the archive of the old version waits for the next.
+    assert connections[1:] == connections[1:2] * 4
+    readers.close()
+
+
+def test_changes_are_read_through_open_databases(
+    web_archive: WebArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = ArchivePool(web_archive.folder)
+    with readers.archive() as archive:
+        before = archive.session_summary(PLAIN).message_count
+        query = parse_query("pears", now=NOW, zone=UTC)
+        assert archive.search(query).session_count == 0
+        with readers.session(PLAIN):
+            in_use = apsw.connections()
+    with monkeypatch.context() as patch:
+        patch.setattr(Archive, "open", None)
+        for number in range(3):
+            grow(web_archive, number, "pears")
+            readers.invalidate()
+            with readers.archive() as archive:
+                found = archive.session_summary(PLAIN).message_count
+                assert found == before + number + 1
+                assert archive.search(query).sessions[0].hit_count == number + 1
+    assert apsw.connections() == in_use
+    readers.close()
+
+
+def test_replaced_archive_is_opened_again(
+    web_archive: WebArchive, tmp_path: Path
+) -> None:
+    with Archive.open(web_archive.folder) as archive:
+        archive.backup(tmp_path / "copy")
+    grow(web_archive, 1)
+    readers = ArchivePool(web_archive.folder)
+    with readers.archive() as archive:
+        grown = archive.sources()[0].stored_bytes
+    for file in web_archive.folder.glob("archive.db*"):
+        file.unlink()
+    (tmp_path / "copy" / "archive.db").rename(web_archive.folder / "archive.db")
+    readers.invalidate()
+    with readers.archive() as archive:
+        assert archive.sources()[0].stored_bytes < grown
     readers.close()
 
 

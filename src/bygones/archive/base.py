@@ -185,9 +185,13 @@ class ArchiveBase:
                 None if self._reader.check_for_changes() else self._open_searcher
             )
             return
-        loader = self._open_loader
-        self.close()
-        self._open()
+        loader, reader = self._open_loader, self._open_reader
+        if isinstance(reader, LocalReader) and reader.archive_dir.reopen_text_index():
+            self._open_reader = LocalReader(reader.archive_dir)
+            self._open_loader = self._open_searcher = self._open_prompts_only = None
+        else:
+            self.close()
+            self._open()
         if loader is not None:  # sessions that were loaded before go on using it
             loader.use_store(self._reader)
             self._open_loader = loader

@@ -41,8 +41,10 @@ from bygones.store.connect import (
     error_on_open,
     fetch_all,
     fetch_one,
+    file_inode,
     find_corruption,
     fsync_folder,
+    is_immutable,
     make_private_folder,
     migrate,
     open_archive_db,
@@ -176,6 +178,7 @@ class ArchiveDB:
             migrate(self.db, self.path)
             _ensure_identity(self.db)
         self._check_version()
+        self._inode = file_inode(self.path)
         self._known_homes: list[str] = []
         """Homes in which `source_by_id` looks first."""
         self._cached_chunk = lru_cache(maxsize=_CHUNK_CACHE_SIZE)(self.load_chunk)
@@ -193,6 +196,11 @@ class ArchiveDB:
     def close(self) -> None:
         self.db.close()
         self.clear_cache()
+
+    def shows_changes(self) -> bool:
+        """Whether reads show what others write to the file that is there now."""
+        is_same_file = file_inode(self.path) == self._inode is not None
+        return is_same_file and not is_immutable(self.db)
 
     def clear_cache(self) -> None:
         """Drop decompressed chunks."""

@@ -35,10 +35,12 @@ from bygones.store.connect import (
     check_is_folder,
     end_read,
     fetch_all,
+    file_inode,
     find_corruption,
     fsync_folder,
     get_data_version,
     is_corruption,
+    is_immutable,
     is_locked,
     is_system_error,
     make_private_folder,
@@ -299,6 +301,22 @@ class ArchiveDir:
         """Whether the open index was not replaced."""
         return _index_inode(self._find_newest_index()) == self.index_inode
 
+    def reopen_text_index(self) -> bool:
+        """Let the next search see what was imported; return whether that is enough.
+
+        The databases show it by themselves, unless their files were replaced.
+        """
+        if self._is_in_transaction or self.index is None:
+            return False
+        if is_immutable(self.index.db) or not self.is_newest_index():
+            return False
+        if not self.byte_store.shows_changes():
+            return False
+        if self._text_index is not None:
+            self._text_index.close()
+            self._text_index = None
+        return True
+
     def _find_newest_index(self) -> Path | None:
         """Return the newest complete index with the fingerprint of this version."""
         found = [path for path, _ in self._list_indexes()]
@@ -484,11 +502,7 @@ def remove_indexes(folder: Path) -> None:
 
 
 def _index_inode(index_path: Path | None) -> tuple[int, int] | None:
-    try:
-        status = (index_path / INDEX_FILE).stat() if index_path is not None else None
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino) if status is not None else None
+    return file_inode(index_path / INDEX_FILE) if index_path is not None else None
 
 
 def _remove_tree(folder: Path) -> None:

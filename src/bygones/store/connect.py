@@ -320,6 +320,20 @@ def _connect(path: Path, *, write: bool) -> apsw.Connection:
     return db
 
 
+def is_immutable(db: apsw.Connection) -> bool:
+    """Whether a connection would not see changes of its file."""
+    return bool(db.open_flags & apsw.SQLITE_OPEN_URI)
+
+
+def file_inode(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a file; None if there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def begin_read(db: apsw.Connection) -> None:
     """Start a read transaction."""
     db.execute("BEGIN")

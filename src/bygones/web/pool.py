@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import force_setattr
 
 from bygones.archive import Archive
+from bygones.errors import BygonesError
 from bygones.maintenance.index_repair import rebuild_damaged_index
 from bygones.model.base import SessionId
 from bygones.model.conversations import Conversation
@@ -198,16 +199,16 @@ class ArchivePool:
         """Make the newest data visible to all requests from now on."""
         with self._lock:
             self.data_version += 1
-        self._close_idle()
         self._search_stats.refresh()
+        for lease in self._take_idle():
+            self._release(lease)
 
-    def _close_idle(self) -> None:
+    def _take_idle(self) -> list[_Lease]:
         with self._lock:
-            stale = [*self._idle, *self._idle_unsearched]
+            leases = [*self._idle, *self._idle_unsearched]
             self._idle.clear()
             self._idle_unsearched.clear()
-        for lease in stale:
-            lease.archive.close()
+        return leases
 
     @contextmanager
     def archive(self) -> Iterator[Archive]:
@@ -225,12 +226,31 @@ class ArchivePool:
         self._lease_count += 1
         if not self._lease_count % _TRIM_INTERVAL:
             trim_heap()
-        with self._lock:
-            has_room = len(lease.free_list) < self._max_idle
-            if lease.data_version == self.data_version and has_room:
-                lease.free_list.append(lease)
-                return
+        while self._update(lease):
+            with self._lock:
+                if len(lease.free_list) >= self._max_idle:
+                    break
+                if lease.data_version == self.data_version:
+                    lease.free_list.append(lease)
+                    return
         lease.archive.close()
+
+    def _update(self, lease: _Lease) -> bool:
+        """Let a lease see the newest data; return whether it may be used again.
+
+        An archive of a hub goes back to the hub instead.
+        """
+        data_version = self.data_version
+        if lease.data_version == data_version:
+            return True
+        if self.folder is None:
+            return False
+        try:
+            lease.archive.refresh()
+        except BygonesError:  # the next request opens it, and reports this
+            return False
+        lease.data_version = data_version
+        return True
 
     def cached(self, key: str, compute: Callable[[Archive], T]) -> T:
         """Return a result that is computed once for each version of the data.
@@ -414,5 +434,6 @@ class ArchivePool:
             self._open_sessions.clear()
         for open_session in open_sessions:
             self._release_session(open_session)
-        self._close_idle()
+        for lease in self._take_idle():
+            lease.archive.close()
         self._search_stats.close()
