@@ -184,12 +184,13 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
 ) -> None:
     """Run a task; be killed at the n-th point, or never if that is 0.
 
-    ``started`` is notified when the task starts.
+    ``started`` is notified when the task starts. There may be several mutations, with
+    spaces in between.
     """
     # Tests in the background ignore Ctrl-C; here it must arrive.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if mutation:
-        {**MUTATIONS, "race": race}[mutation](patch)
+    for name in mutation.split():
+        {**MUTATIONS, "race": race}[name](patch)
     if started is not None:
         started.send_bytes(b"started")
     if at:

@@ -294,7 +294,10 @@ def state_of(sandbox: Sandbox) -> tuple[object, ...]:
 
 
 def grow(home: Home, random: Random, number: int) -> None:
-    """Change a home: append, create files, cut lines in the middle, rewrite."""
+    """Change a home: append, create files, cut lines in the middle, rewrite.
+
+    Some unfinished lines get longer without being finished.
+    """
     for _ in range(random.randint(1, 4)):
         name = session_id(random.randrange(6))
         path = home.path / "projects" / "-work-demo" / f"{name}.jsonl"
@@ -306,7 +309,10 @@ def grow(home: Home, random: Random, number: int) -> None:
             path.write_bytes(raw)
             continue
         whole = path.read_bytes() if path.exists() else b""
-        if whole and not whole.endswith(b"\n"):
+        is_unfinished = whole and not whole.endswith(b"\n")
+        if is_unfinished and random.random() < 0.5:
+            raw = b"#" + words.encode()
+        elif is_unfinished:
             raw = b"\n" + raw
         cut = random.randrange(len(raw)) if random.random() < 0.3 else len(raw)
         with path.open("ab") as file:

@@ -40,6 +40,9 @@ KILLS = sized(80, 1_040, 20_000)
 OTHER_KILLS = sized(3, 120, 2_000)
 """The same for every other task."""
 ROUNDS = 8
+TASKS = ("ingest", "rebuild")
+LONGER_NEXT_TIME = 1.02
+"""How much later a task may be killed if it was killed before it was done."""
 RACES = 0.3
 """How often unfinished lines are rewritten just before they are read."""
 
@@ -83,36 +86,58 @@ def assert_archive_complete(sandbox: Sandbox) -> None:
 def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
     tmp_path: Path, seed: int
 ) -> None:
-    random = Random(seeded(seed))  # noqa: S311 (the same every time)
     sandbox = Sandbox(tmp_path)
-    grow(sandbox.home, random, 0)
-    start(sandbox.archive, sandbox.home.path).join()  # the first process starts slowly
-    grow(sandbox.home, random, 1)
-    usual = min(send_signal(sandbox, "ingest", 0).took for _ in range(3))
-    counts: Counter[str] = Counter()
-    for attempt in count():
-        grow(sandbox.home, random, attempt)
-        if not attempt % 7:
-            shutil.rmtree(sandbox.archive / "index", ignore_errors=True)
-        task = "ingest" if attempt % 5 else "rebuild"
-        signal_number = signal.SIGKILL if attempt % 4 else signal.SIGINT
-        after = random.uniform(0, 2 * usual)
-        acknowledged = sandbox.bytes()
-        mutation = "race" if random.random() < RACES else ""
-        code = send_signal(sandbox, task, signal_number, after, mutation=mutation).code
-        counts[describe_result(task, code, signal_number)] += 1
-        assert_acknowledged(acknowledged, sandbox.bytes())
-        if not attempt % 8:
-            sandbox.ingest()
-            assert_archive_complete(sandbox)
-        if sum(counts[what] for what in counts if "kills" in what) == KILLS // ROUNDS:
-            break
+    counts = kill_repeatedly(sandbox, Random(seeded(seed)), KILLS // ROUNDS)  # noqa: S311 (the same every time)
 
     sandbox.ingest()
 
     assert_archive_complete(sandbox)
     for what, number in counts.items():
         reached(what, number)
+
+
+def kill_repeatedly(
+    sandbox: Sandbox, random: Random, kills: int, mutation: str = ""
+) -> Counter[str]:
+    """Let a home grow, and kill what imports it at random moments.
+
+    What was stored before must still be there after every kill.
+    """
+    grow(sandbox.home, random, 0)
+    start(sandbox.archive, sandbox.home.path).join()  # the first process starts slowly
+    grow(sandbox.home, random, 1)
+    durations = {task: send_signal(sandbox, task, 0).took for task in TASKS}
+    counts: Counter[str] = Counter()
+    for attempt in count():
+        grow(sandbox.home, random, attempt)
+        if not attempt % 7:
+            shutil.rmtree(sandbox.archive / "index", ignore_errors=True)
+        task = TASKS[not attempt % 5]
+        signal_number = signal.SIGKILL if attempt % 4 else signal.SIGINT
+        after = random.uniform(0, 1.2 * durations[task])
+        acknowledged = sandbox.bytes()
+        mutations = f"{mutation} race" if random.random() < RACES else mutation
+        result = send_signal(sandbox, task, signal_number, after, mutation=mutations)
+        counts[describe_result(task, result.code, signal_number)] += 1
+        # The home grows, and so does the time that a task takes.
+        durations[task] = (
+            result.took if result.code == 0 else durations[task] * LONGER_NEXT_TIME
+        )
+        assert_acknowledged(acknowledged, sandbox.bytes())
+        if not attempt % 8:
+            sandbox.ingest()
+            assert_archive_complete(sandbox)
+        if sum(counts[what] for what in counts if "kills" in what) == kills:
+            break
+    return counts
+
+
+@pytest.mark.full
+def test_an_unfinished_line_that_is_forgotten_is_caught(tmp_path: Path) -> None:
+    random = Random(1)  # noqa: S311 (the same every time)
+
+    with pytest.raises(AssertionError):
+        kill_repeatedly(Sandbox(tmp_path), random, 500, "skip_fragment_check")
 
 
 def trial_of(
