@@ -17,8 +17,11 @@ from bygones.cli.main import main
 from bygones.data import arrow as arrow_module
 from bygones.data import text_batches
 from bygones.data.exported_rows import read_rows
+from bygones.data.text_batches import TextBatchLoader
 from bygones.data.views import VIEW_NAMES, VIEWS
 from bygones.errors import MissingDataPackage, SqlError
+from bygones.ingest.loading import StoreLoader
+from bygones.redact.engine import Redactor
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 from tests.cases.archives import CaseArchives
 from tests.cases.make import stories
@@ -158,6 +161,81 @@ def test_files_are_redacted_unless_disabled(folder: Path, tmp_path: Path) -> Non
     prompts = tmp_path / "private" / "prompts.parquet"
     assert SECRET in repr(pq.read_table(prompts).to_pylist())
     assert stat.S_IMODE(prompts.stat().st_mode) == 0o600
+
+
+class _TextFailure(Exception):
+    """An error that nothing expects."""
+
+
+def fail_on(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, word: str) -> None:
+    """Let a method fail whenever its arguments contain a word."""
+    original = getattr(owner, name)
+
+    def method(*args: object, **options: object) -> object:
+        if word in repr(args[1:]):
+            raise _TextFailure(word)
+        return original(*args, **options)
+
+    monkeypatch.setattr(owner, name, method)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "word", "view", "columns"),
+    [
+        (Redactor, "redact_text", "broken", "messages", {"text"}),
+        (Redactor, "redact_text", "broken", "sessions", {"title"}),
+        (Redactor, "for_line", "failure", "tool_calls", {"input", "output"}),
+        (StoreLoader, "read_raw", session_id(2), "prompts", {"text"}),
+        (TextBatchLoader, "call_texts", "(2, ", "tool_calls", {"input", "output"}),
+    ],
+)
+def test_session_whose_texts_cannot_be_loaded_does_not_stop_the_others(  # noqa: PLR0913, PLR0917
+    owner: type,
+    name: str,
+    word: str,
+    view: str,
+    columns: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = Home(tmp_path / ".claude")
+    for number, first, called in (
+        (1, "intact", "ls"),
+        (2, "broken", "failure"),
+        (3, "intact", "ls"),
+    ):
+        home.session(
+            session_id(number),
+            thread(
+                prompt(f"{first} " * 200),
+                reply([tool_use("Bash", id=f"t{number}", command=called)]),
+                tool_result(f"t{number}", "a result"),
+                reply("done"),
+            ),
+        )
+    Archive.ingest(tmp_path / "archive", [home.path])
+    command = ["export", "--format", "parquet", "--to", str(tmp_path / "data")]
+    command += ["--archive", str(tmp_path / "archive"), "--no-ingest"]
+    assert main(command) == 0
+    whole = pq.read_table(tmp_path / "data" / f"{view}.parquet").to_pylist()
+    fail_on(monkeypatch, owner, name, word)
+    capsys.readouterr()
+
+    assert main(command) == 1
+
+    output = capsys.readouterr()
+    assert "sessions.parquet" in output.out
+    assert f"texts of 1 session are missing; the first is {session_id(2)}" in output.err
+    found = pq.read_table(tmp_path / "data" / f"{view}.parquet").to_pylist()
+    lost = dict.fromkeys(columns)
+    changed = [(old, new) for old, new in zip(whole, found, strict=True) if old != new]
+    assert changed
+    assert [new for _, new in changed] == [old | lost for old, _ in changed]
+    assert {new["session_id"] for _, new in changed} == {session_id(2)}
+    assert main([*command, "--json"]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["failed_sessions"] == [session_id(2)]
 
 
 def test_large_views_are_divided_by_month(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 
-from bygones.data.exported_rows import read_rows
+from bygones.data.exported_rows import Failures, read_rows
 from bygones.data.sql import SqlRow, SqlService
 from bygones.data.views import VIEWS, VIEWS_VERSION, View
 from bygones.errors import MissingDataPackage, SqlError
+from bygones.model.base import SessionId
 from bygones.store.local_reader import from_milliseconds
 
 try:
@@ -42,6 +44,8 @@ class ParquetFiles(Struct, frozen=True, kw_only=True):
     """Rows by view."""
     size: int
     """Bytes of all files."""
+    failures: dict[SessionId, Exception] = {}
+    """Sessions with texts that could not be loaded or redacted, which are missing."""
 
 
 def require_pyarrow() -> None:
@@ -82,19 +86,24 @@ def write_parquet(
     is_private: bool,
     progress: ProgressReporter | None = None,
 ) -> ParquetFiles:
-    """Write each view to a file, or to a folder with a file per month if it is large."""
+    """Write each view to a file, or to a folder with a file per month if it is large.
+
+    Texts of a session that cannot be loaded or redacted are missing in its rows, and do
+    not stop the others.
+    """
     require_pyarrow()
     folder.mkdir(0o700 if is_private else 0o775, parents=True, exist_ok=True)
     sizes = {view.name: _count_rows(service, view) for view in VIEWS}
     if progress is not None:
         progress.begin("rows", sum(sizes.values()))
     mode = 0o600 if is_private else 0o644
+    failures: Failures = {}
     with ExitStack() as stack:
         writers = {
             view.name: stack.enter_context(
                 _ViewWriter(
-                    service,
                     view,
+                    partial(_BatchBuilder, service, view, failures),
                     folder,
                     mode=mode,
                     is_large=sizes[view.name] > _MAX_FILE_ROWS,
@@ -102,7 +111,7 @@ def write_parquet(
             )
             for view in VIEWS
         }
-        for number, (name, row) in enumerate(read_rows(service, VIEWS), 1):
+        for number, (name, row) in enumerate(read_rows(service, VIEWS, failures), 1):
             writers[name].add(row)
             if progress is not None and number % _PROGRESS_ROWS == 0:
                 progress.advance(_PROGRESS_ROWS)
@@ -113,6 +122,7 @@ def write_parquet(
         files=tuple(files),
         row_counts={name: writer.row_count for name, writer in writers.items()},
         size=sum(path.stat().st_size for path in files),
+        failures=failures,
     )
 
 
@@ -129,15 +139,15 @@ class _ViewWriter:
 
     def __init__(
         self,
-        service: SqlService,
         view: View,
+        new_builder: Callable[[], _BatchBuilder],
         folder: Path,
         *,
         mode: int,
         is_large: bool,
     ) -> None:
-        self._service = service
         self._view = view
+        self._new_builder = new_builder
         self._mode = mode
         self._is_large = is_large
         self._single = folder / f"{view.name}.parquet"
@@ -174,7 +184,7 @@ class _ViewWriter:
         if self._is_large:
             path = self._divided / f"month={month}" / "part-0.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-        return _ParquetFile(self._service, self._view, path, self._mode)
+        return _ParquetFile(self._view, self._new_builder(), path, self._mode)
 
     def finish(self) -> list[Path]:
         """Complete all files, and remove those of an earlier export."""
@@ -191,10 +201,12 @@ class _ViewWriter:
 class _ParquetFile:
     """A file that is written below another name until it is complete."""
 
-    def __init__(self, service: SqlService, view: View, path: Path, mode: int) -> None:
+    def __init__(
+        self, view: View, builder: _BatchBuilder, path: Path, mode: int
+    ) -> None:
         self._path = path
         self._partial = path.with_name(f".{path.name}.partial")
-        self._builder = _BatchBuilder(service, view)
+        self._builder = builder
         short = [column.name for column in view.columns if not column.is_loaded]
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         handle = os.open(self._partial, flags, mode)
@@ -256,8 +268,11 @@ def _arrow_schema(view: View) -> Any:  # noqa: ANN401 (of pyarrow)
 class _BatchBuilder:
     """Collects rows of a view until they are enough for a batch."""
 
-    def __init__(self, service: SqlService, view: View) -> None:
+    def __init__(
+        self, service: SqlService, view: View, failures: Failures | None = None
+    ) -> None:
         self.schema = _arrow_schema(view)
+        self._failures = failures
         texts = service.texts
         self._redactors = [
             (texts.redact_json if column.kind == "json" else texts.redact)
@@ -289,13 +304,30 @@ class _BatchBuilder:
         for field, values, redact in zip(
             self.schema, columns, self._redactors, strict=True
         ):
-            shown: Sequence[object] = values
-            if redact is not None:
-                clean = {one: redact(one) for one in set(values)}
-                shown = [clean[one] for one in values]
+            shown = self._redact(values, redact) if redact is not None else values
             arrays.append(_make_array(field.type, shown))
         self._rows, self._size = [], 0
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _redact(
+        self, values: Sequence[Any], redact: Callable[[Any], str | None]
+    ) -> list[str | None]:
+        """Redact a column; a value that cannot be redacted is left out."""
+        clean: dict[object, str | None] = {}
+        for row, value in zip(self._rows, values, strict=False):
+            if value in clean:
+                continue
+            try:
+                clean[value] = redact(value)
+            except MemoryError:
+                raise
+            except Exception as error:
+                if self._failures is None:
+                    raise
+                clean[value] = None
+                session = row[self.schema.get_field_index("session_id")]
+                self._failures.setdefault(SessionId(str(session)), error)
+        return [clean[value] for value in values]
 
 
 def _make_array(type_: Any, values: Sequence[object]) -> Any:  # noqa: ANN401 (of pyarrow)

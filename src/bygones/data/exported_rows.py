@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from bygones.data.sql import SqlService
 
 ViewRow = tuple[ViewName, SqlRow]
+Failures = dict[SessionId, Exception]
+"""The first error of each session whose texts could not be loaded or redacted."""
+_NO_TEXTS = (None, None)
 _CALL_COLUMNS = (
     "session, agent, branch, message, position, flags, call_key, call_block,"
     " result_key, result_block"
@@ -75,8 +78,14 @@ _LOADED_COLUMNS = {"text": 0, "thinking": 1, "input": 0, "output": 1}
 """Columns that are read, and their numbers among the texts of a message or call."""
 
 
-def read_rows(service: SqlService, views: Sequence[View]) -> Iterator[ViewRow]:
-    """Yield all rows of some views, with the names of the views."""
+def read_rows(
+    service: SqlService, views: Sequence[View], failures: Failures | None = None
+) -> Iterator[ViewRow]:
+    """Yield all rows of some views, with the names of the views.
+
+    A text that cannot be loaded raises an error; with `failures` it is missing instead,
+    and the error is added to them.
+    """
     in_one_pass = [one for one in views if one.arguments]
     # Commits are made by calls, which are read anyway if all views are.
     with_commits = {"tool_calls", "commits"} <= {view.name for view in views}
@@ -86,37 +95,68 @@ def read_rows(service: SqlService, views: Sequence[View]) -> Iterator[ViewRow]:
         with service.stream_view(view) as rows:
             yield from ((view.name, row) for row in rows)
     if in_one_pass:
-        yield from _read_conversations(service, in_one_pass, with_commits=with_commits)
+        reader = _ConversationReader(service, failures, with_commits=with_commits)
+        yield from reader.read(in_one_pass)
 
 
-def _read_conversations(
-    service: SqlService, views: Sequence[View], *, with_commits: bool
-) -> Iterator[ViewRow]:
-    loader = TextBatchLoader(service.reader, service.texts)
-    finder = _CommitFinder(service)
-    with ExitStack() as stack:
-        streams = [
-            zip(repeat(_Layout(view)), stack.enter_context(service.stream_view(view)))
-            for view in views
-        ]
-        # A message precedes its calls, because its stream does.
-        merged = merge(*streams, key=lambda pair: pair[0].place(pair[1]))
-        for layout, row in loader.load_ahead(
-            merged, lambda pair: pair[0].arguments(pair[1])
-        ):
-            named = layout.arguments(row)
-            if layout.name == "prompts":
-                yield layout.fill(row, (loader.prompt_text(named),))
-                continue
-            if layout.name == "messages":
-                yield layout.fill(row, loader.message_texts(named))
-                continue
-            yield layout.fill(row, loader.call_texts(named))
-            if with_commits and _may_commit(named, loader):
-                turn = layout.value(row, "turn")
-                time_ms = layout.value(row, "called_at")
-                for found in finder.find(named, turn, time_ms):
-                    yield "commits", found
+class _ConversationReader:
+    """Reads messages, calls and prompts with their texts, and the commits of calls."""
+
+    def __init__(
+        self, service: SqlService, failures: Failures | None, *, with_commits: bool
+    ) -> None:
+        self._service = service
+        self._failures = failures
+        self._with_commits = with_commits
+        self._loader = TextBatchLoader(service.reader, service.texts)
+        self._finder = _CommitFinder(service)
+
+    def read(self, views: Sequence[View]) -> Iterator[ViewRow]:
+        """Yield the rows of views, session by session."""
+        stream_view = self._service.stream_view
+        with ExitStack() as stack:
+            streams = [
+                zip(repeat(_Layout(view)), stack.enter_context(stream_view(view)))
+                for view in views
+            ]
+            # A message precedes its calls, because its stream does.
+            merged = merge(*streams, key=lambda pair: pair[0].place(pair[1]))
+            for layout, row in self._loader.load_ahead(
+                merged, lambda pair: pair[0].arguments(pair[1])
+            ):
+                yield from self._fill(layout, row)
+
+    def _fill(self, layout: _Layout, row: SqlRow) -> list[ViewRow]:
+        """Return a row with its texts, and the commits that it made."""
+        rows = [layout.fill(row, _NO_TEXTS)]
+        try:
+            rows = [layout.fill(row, self._load_texts(layout, row))]
+            rows += self._find_commits(layout, row)
+        except (OSError, MemoryError):
+            raise  # affects all sessions
+        except Exception as error:
+            if self._failures is None:
+                raise
+            session = self._finder.ids[layout.arguments(row)[0]]
+            self._failures.setdefault(session, error)
+        return rows
+
+    def _load_texts(self, layout: _Layout, row: SqlRow) -> Sequence[str | None]:
+        named = layout.arguments(row)
+        if layout.name == "prompts":
+            return (self._loader.prompt_text(named),)
+        if layout.name == "messages":
+            return self._loader.message_texts(named)
+        return self._loader.call_texts(named)
+
+    def _find_commits(self, layout: _Layout, row: SqlRow) -> Iterator[ViewRow]:
+        named = layout.arguments(row)
+        is_call = layout.name == "tool_calls"
+        if is_call and self._with_commits and _may_commit(named, self._loader):
+            turn = layout.value(row, "turn")
+            time_ms = layout.value(row, "called_at")
+            for found in self._finder.find(named, turn, time_ms):
+                yield "commits", found
 
 
 def find_commits(service: SqlService) -> Iterator[SqlRow]:
@@ -154,7 +194,10 @@ class _CommitFinder:
         # Only what is found is redacted.
         self.originals = ContentLoader(service.reader, service.loader, None)
         index = service.reader.sessions.index.db
-        self._ids = dict(fetch_all(index, "SELECT number, id FROM session_id"))
+        self.ids: dict[SqlValue, SessionId] = dict(
+            fetch_all(index, "SELECT number, id FROM session_id")
+        )
+        """The ids of sessions by number."""
 
     def find(
         self, arguments: Sequence[SqlValue], turn: SqlValue, time_ms: SqlValue
@@ -162,9 +205,7 @@ class _CommitFinder:
         """Yield the commits of a call as rows of the view."""
         call = self.originals.call(*arguments)  # type: ignore[arg-type]
         session, _, branch, *_ = arguments
-        place = Place(
-            session_id=SessionId(self._ids[session]), branch_number=0, turn_number=0
-        )
+        place = Place(session_id=self.ids[session], branch_number=0, turn_number=0)
         clean = self._service.texts.redact
         for commit in find_call_commits(call, place, None) if call else ():
             yield (

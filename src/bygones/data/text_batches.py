@@ -162,7 +162,10 @@ class TextBatchLoader:
         except DECODE_ERRORS:
             return None
         redactor = self._texts.redactor
-        clean: Redactor | None = redactor.for_line(raw) if redactor else None
+        try:
+            clean: Redactor | None = redactor.for_line(raw) if redactor else None
+        except Exception:  # noqa: BLE001 (`ContentLoader` reports it for one message)
+            return None
         return _Content(
             (_Text(blocks),) if isinstance(blocks, str) else blocks,
             self._line_redactor(clean) if clean else None,

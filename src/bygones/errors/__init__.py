@@ -87,6 +87,7 @@
   - ScannerFailed
   - SecretsDetected
   - ExportIncomplete
+    + TextsMissing
 
 A `bygones.model.base.Problem` is not an error: it describes something odd in a
 transcript, is stored with the records and never raised.
@@ -124,6 +125,7 @@ from bygones.errors.export import (
     ScannerFailed,
     ScannerNotFound,
     SecretsDetected,
+    TextsMissing,
 )
 from bygones.errors.queries import (
     InvalidFieldValue,
@@ -281,6 +283,7 @@ __all__ = [
     "StoreWithoutTables",
     "SyncFailed",
     "SystemFailure",
+    "TextsMissing",
     "UngroupableField",
     "UnknownGrouping",
     "UnknownResultNumber",

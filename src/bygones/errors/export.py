@@ -59,10 +59,21 @@ class ExportIncomplete(BygonesError):
         "the other sessions were written; `bygones verify` finds damage in the archive"
     )
 
+    _what = "{} could not be exported"
+
     def __str__(self) -> str:
         sessions = "1 session" if self.count == 1 else f"{self.count:,} sessions"
         reason = str(self.first_error) or type(self.first_error).__name__
-        return (
-            f"{sessions} could not be exported; the first is {self.first_session}: "
-            f"{reason}"
-        )
+        what = self._what.format(sessions)
+        return f"{what}; the first is {self.first_session}: {reason}"
+
+
+class TextsMissing(ExportIncomplete):
+    """Tables were written without some texts, which could not be loaded or redacted."""
+
+    hint = (
+        "the rows were written without these texts; `bygones verify` finds damage in the"
+        " archive"
+    )
+
+    _what = "texts of {} are missing"

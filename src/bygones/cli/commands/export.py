@@ -37,7 +37,7 @@ from bygones.cli.output import (
 from bygones.cli.picker.choose import pick_session, query_option, wants_picker
 from bygones.cli.resolve import choose_branch, project_scope, resolve_names
 from bygones.config import find_prices_file, load_redactor
-from bygones.errors import ExportIncomplete, SecretsDetected
+from bygones.errors import ExportIncomplete, SecretsDetected, TextsMissing
 from bygones.export.files import (
     SourceOpener,
     iter_transcript_files,
@@ -649,14 +649,17 @@ def _export_parquet(request: ExportRequest, options: CommonOptions) -> None:
             sessions=written.row_counts["sessions"],
             bytes=written.size,
             report=RedactionReport(),
+            failures=written.failures,
         )
         print_objects([_result_object(request, done)])
-        return
-    sys.stdout.writelines(f"{path}\n" for path in written.files)
-    if not options.quiet:
+    else:
+        sys.stdout.writelines(f"{path}\n" for path in written.files)
+    if not (request.as_json or options.quiet):
         rows = sum(written.row_counts.values())
         where = display_path(request.to)
         size = format_bytes(written.size)
         sys.stderr.write(f"wrote {rows:,} rows ({size}) to {where}\n")
         if not request.redact:
             sys.stderr.write(f"{_NOT_REDACTED_NOTE}\n")
+    for session, error in written.failures.items():
+        raise TextsMissing(len(written.failures), session, error)
