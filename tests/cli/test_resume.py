@@ -6,12 +6,16 @@ import json
 import os
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
+from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.cli.terminals import run_piped
 
 
@@ -135,6 +139,44 @@ def test_session_in_the_usual_home_is_run_without_the_variable(
 
     assert claude.read_text().startswith(f"{home_dir}/shop  --resume")
     assert "CLAUDE_CONFIG_DIR is not set for it" in done.stderr
+
+
+@pytest.mark.parametrize("has_directory", [True, False])
+@pytest.mark.parametrize("is_rebuilt", [True, False])
+@pytest.mark.parametrize(
+    "command", [["resume"], ["resume", "--run"], ["resume", "--json"], ["fork"]]
+)
+def test_loss_is_reported_instead_of_a_missing_directory(
+    sample_home: Home,
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+    *,
+    has_directory: bool,
+    is_rebuilt: bool,
+) -> None:
+    home_dir = sample_home.path.parent
+    id_ = session_id(2)
+    (path,) = sample_home.path.glob(f"projects/*/{id_}.jsonl")
+    records = thread(prompt("Count them", cwd=str(home_dir / "work")), reply("Three."))
+    path.write_bytes(jsonl(records))
+    Archive.ingest(home_dir / "archive", [sample_home.path])
+    path.unlink()
+    if has_directory:
+        (home_dir / "work").mkdir()
+    with closing(sqlite3.connect(home_dir / "archive" / "archive.db")) as db, db:
+        sql = (
+            "DELETE FROM chunk WHERE source = (SELECT id FROM source WHERE path LIKE ?)"
+        )
+        db.execute(sql, (f"%{id_}.jsonl",))
+    if is_rebuilt:
+        main(["rebuild"])
+        capsys.readouterr()
+
+    exit_code = main([*command[:1], id_, *command[1:], "--no-ingest"])
+
+    error = capsys.readouterr().err
+    assert exit_code == ExitCode.ARCHIVE_DAMAGED, error
+    assert re.search(r"archive\.db is damaged: source \d+ has no bytes 0 to", error)
 
 
 @pytest.mark.usefixtures("demo_home", "claude")

@@ -302,6 +302,13 @@ class Archive(ArchiveData):
         if Flag.PROMPTS_ONLY in self.session_summary(session).flags:
             raise OnlyPromptsKnown(session)
 
+    def check_transcript(self, session: SessionId) -> None:
+        """Raise `ArchiveDamaged` if bytes of a session's transcript are lost."""
+        for source in self.sources(sessions=[session]):
+            if source.kind.is_transcript and source.agent is None:
+                for _ in self.read_source(source.id):
+                    pass
+
     @staticmethod
     def sync(
         folder: str | Path, target: str, **options: Unpack[SyncOptions]

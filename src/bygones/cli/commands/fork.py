@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bygones.cli.commands.resume import (
-    check_directory,
+    check_directory_or_loss,
     home_variable,
     run_claude,
     shell_command,
@@ -130,7 +130,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
         chosen = next(one for one in session.branches if one.number == number)
         turn = _choose_turn(chosen, turn, record)
         if files is None or files == _WORKTREE:
-            _ensure_directory(directory, session.project, session.id)
+            _ensure_directory(archive, directory, session)
         point = ForkPoint.find(
             chosen, turn, through=through, before_compaction=before_compaction
         )
@@ -161,11 +161,11 @@ def _report(
 
 
 def _ensure_directory(
-    directory: Path | None, project: str | None, session_id: str
+    archive: Archive, directory: Path | None, session: Session
 ) -> None:
     """Offer to create the chosen directory; raise an error if the project's is gone."""
     if directory is None:
-        check_directory(project, session_id)
+        check_directory_or_loss(archive, session.project, session.id)
         return
     path = directory.expanduser()
     if path.is_dir():

@@ -30,6 +30,7 @@ from bygones.schema.commands import ResumeObject
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
+    from bygones.model.base import SessionId
 from bygones.model.summary import SessionSummary
 
 __all__ = ["resume"]
@@ -70,8 +71,10 @@ def resume(
     with open_current(options) as archive:
         one = resolve_summary(archive, name)
         plan = _plan_resume(archive, one)
+        if plan.is_deleted:
+            archive.check_transcript(one.id)  # it is restored first
         if not as_json:
-            check_directory(plan.directory, plan.session_id)
+            check_directory_or_loss(archive, plan.directory, one.id)
         if run:
             _restore_files(archive, plan)
     if as_json:
@@ -112,6 +115,21 @@ def check_directory(directory: str | None, session_id: str) -> str:
     if directory is None or not Path(directory).expanduser().is_dir():
         raise ProjectDirectoryGone(directory or "its directory", session_id)
     return directory
+
+
+def check_directory_or_loss(
+    archive: Archive, directory: str | None, session_id: SessionId
+) -> None:
+    """Raise an error if the directory of a session is gone.
+
+    If the transcript is damaged, that is the error: it may be why no directory is known,
+    and then the session can't be continued elsewhere either.
+    """
+    try:
+        check_directory(directory, session_id)
+    except ProjectDirectoryGone:
+        archive.check_transcript(session_id)
+        raise
 
 
 def _restore_files(archive: Archive, plan: ResumeObject) -> None:
