@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from html import escape
 from http.client import HTTPConnection
@@ -54,6 +54,13 @@ def start_command(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     finally:
         started.send_signal(signal.SIGINT)
         started.communicate(timeout=20)
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def fetch(link: str) -> str:
@@ -119,6 +126,68 @@ def test_browser_opens_on_a_desktop(
         assert stat.S_IMODE(page.stat().st_mode) == 0o600
         assert "key=" not in opened[0]
     assert not page.exists()
+
+
+def test_each_of_several_servers_is_used_while_it_runs(home_dir: Path) -> None:
+    archive = home_dir / "archive"
+    state = home_dir / ".local/state/bygones"
+    with start_command("serve", "--no-browser") as (_, first):
+        with start_command("serve", "--no-browser") as (_, second):
+            assert find_running_server(archive) == second
+            fetch(first)
+            wait_until(lambda: find_running_server(archive) not in {second, None})
+            newest = find_running_server(archive)
+            assert newest is not None
+            assert urlsplit(newest).port == urlsplit(first).port
+            fetch(second)
+            wait_until(lambda: find_running_server(archive) != newest)
+        assert find_running_server(archive) == newest
+
+        with start_command("serve", "--no-browser") as (killed, third):
+            assert find_running_server(archive) == third
+            killed.kill()
+            killed.wait()
+            assert find_running_server(archive) == newest
+            assert len(list(state.glob("page-*"))) == 1
+    assert find_running_server(archive) is None
+    assert not list(state.glob("page-*"))
+
+
+def test_browser_that_cannot_be_opened_privately_is_reported(
+    home_dir: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DISPLAY", ":7")
+    monkeypatch.setattr(webbrowser, "open", pytest.fail)
+    with start_command("serve", "--no-browser"):
+        (left,) = (home_dir / ".local/state/bygones").glob("page-*")
+        page = left.with_suffix(".html")
+        page.mkdir()
+
+        assert main(["open", "last"]) == ExitCode.SUCCESS
+
+    out, err = capsys.readouterr()
+    assert "/enter?key=" in out
+    assert "note: no browser was opened; open the link yourself, as ~/" in err
+    assert f"{page.name} cannot be written: " in err
+    assert "set XDG_STATE_HOME to a folder where files can be created" in err
+
+
+def test_server_that_cannot_save_its_link_says_so(home_dir: Path) -> None:
+    state = home_dir / ".local/state"
+    state.mkdir(parents=True)
+    (state / "bygones").write_text("a file")
+    with start_command("serve", "--no-browser") as (started, link):
+        assert "/enter?key=" in link
+        fetch(link)
+        started.send_signal(signal.SIGINT)
+        assert started.stderr is not None
+        err = started.stderr.read()
+
+    (note,) = (line for line in err.splitlines() if line.startswith("note:"))
+    assert note.startswith("note: `bygones open` will start a server of its own, as ~/")
+    assert "set XDG_STATE_HOME" in note
 
 
 def test_server_of_another_program_is_not_opened(home_dir: Path) -> None:

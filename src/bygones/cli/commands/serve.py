@@ -21,9 +21,11 @@ import click
 
 from bygones.cli.context import CommonOptions, archive_options, find_homes
 from bygones.cli.open_archive import open_current
+from bygones.cli.output import display_path
 from bygones.cli.signals import stopped_by_signals
 from bygones.config import find_searches_file, find_state_dir
 from bygones.errors import ExitCode, NoTranscriptsFound, PathNotFound
+from bygones.render.text.primitives import sanitize_name
 from bygones.web.link_proof import prove_key
 
 if TYPE_CHECKING:
@@ -78,9 +80,24 @@ def run_server(  # noqa: PLR0913 (most by name)
 
 
 def find_running_server(folder: Path) -> str | None:
-    """Return the link of a server that is running for this archive, if any."""
+    """Return the link of a server that is running for this archive, if any.
+
+    Of several, it is the one that printed a link last.
+    """
+    links: list[tuple[int, Path]] = []
+    for file in _state_file(folder, "").parent.glob(_state_file(folder, "*").name):
+        with suppress(OSError):
+            if not file.suffix:
+                links.append((file.stat().st_mtime_ns, file))
+    running = (_read_running_link(file) for _, file in sorted(links, reverse=True))
+    return next(filter(None, running), None)
+
+
+def _read_running_link(file: Path) -> str | None:
+    """Return the link in a file if its server answers; delete it if no program does."""
     try:
-        link = _link_file(folder).read_text("utf-8")[:_MAX_BYTES].strip()
+        text = file.read_text("utf-8")
+        link = text[:_MAX_BYTES].strip()
         place = urlsplit(link)
         host, port = place.hostname or "", place.port or 0
         key = parse_qs(place.query).get("key", [""])[0]
@@ -92,7 +109,11 @@ def find_running_server(folder: Path) -> str | None:
     def ask() -> None:
         connection = HTTPConnection(host, port, timeout=_TIMEOUT)
         with closing(connection), suppress(OSError, ValueError, HTTPException):
-            connection.request("GET", f"{place.path}?challenge={challenge}")
+            try:
+                connection.request("GET", f"{place.path}?challenge={challenge}")
+            except ConnectionRefusedError:
+                _remove_file(file, text)  # the server was killed
+                return
             proofs.append(connection.getresponse().read(_MAX_BYTES))
 
     # Another program, or another user's, may use the port by now, and send one byte
@@ -121,7 +142,9 @@ def print_link(
     sys.stdout.flush()
     if open_browser and _has_display():
         opening = Thread(
-            target=_open_privately, args=(link, _redirect_file(folder)), daemon=True
+            target=_open_privately,
+            args=(link, _redirect_file(folder, link)),
+            daemon=True,
         )
         opening.start()
         if not in_background:
@@ -135,14 +158,26 @@ def _open_privately(link: str, page: Path) -> None:
     """
     try:
         write_private_file(page, _REDIRECT_PAGE.format(link=escape(link)))
-    except OSError:
-        return  # the link was printed
+    except OSError as error:
+        _note_unwritable(page, error, "no browser was opened; open the link yourself")
+        return
     webbrowser.open(page.as_uri())
 
 
 _REDIRECT_PAGE = """<!doctype html><meta charset=utf-8><title>Bygones</title>
 <meta http-equiv=refresh content="0;url={link}">
 """
+
+
+def _note_unwritable(file: Path, error: OSError, effect: str) -> None:
+    sys.stderr.write(
+        sanitize_name(
+            f"note: {effect}, as {display_path(file)} cannot be written:"
+            f" {error.strerror or error}; set XDG_STATE_HOME to a folder where files can"
+            " be created"
+        )
+        + "\n"
+    )
 
 
 def write_private_file(path: Path, text: str) -> None:
@@ -162,7 +197,6 @@ class _LinkAnnouncer:
     ) -> None:
         self._format_line = format_line
         self._folder = folder
-        self._file = _link_file(folder)
         self._open_browser = open_browser
         self._is_first = True
         self._link = ""
@@ -183,36 +217,52 @@ class _LinkAnnouncer:
 
     def _save_link(self, link: str) -> None:
         self._link = link
-        with suppress(OSError):
-            write_private_file(self._file, link)
+        file = _link_file(self._folder, link)
+        try:
+            write_private_file(file, link)
+        except OSError as error:
+            if self._is_first:
+                effect = "`bygones open` will start a server of its own"
+                _note_unwritable(file, error, effect)
 
     def remove_links(self) -> None:
         """Delete the saved link, unless another server has saved its own."""
-        self._remove_redirect()
-        with suppress(OSError):
-            if self._file.read_text("utf-8") == self._link:
-                self._file.unlink()
+        if self._link:
+            self._remove_redirect()
+            _remove_file(_link_file(self._folder, self._link), self._link)
 
     def _remove_redirect(self) -> None:
         """Delete the file with which a browser was opened if it has the saved link."""
-        page = _redirect_file(self._folder)
-        with suppress(OSError):
-            if self._link and escape(self._link) in page.read_text("utf-8"):
-                page.unlink()
+        if self._link:
+            page = _redirect_file(self._folder, self._link)
+            _remove_file(page, escape(self._link))
 
 
-def _link_file(folder: Path) -> Path:
+def _remove_file(file: Path, text: str) -> None:
+    """Delete a file that contains a text."""
+    with suppress(OSError):
+        if text in file.read_text("utf-8"):
+            file.unlink()
+
+
+def _state_file(folder: Path, port: int | str) -> Path:
     name = crc32(os.fsencode(folder.absolute()))
-    return find_state_dir(os.environ, Path.home()) / f"page-{name:08x}"
+    return find_state_dir(os.environ, Path.home()) / f"page-{name:08x}-{port}"
 
 
-def _redirect_file(folder: Path) -> Path:
-    return _link_file(folder).with_suffix(".html")
+def _link_file(folder: Path, link: str) -> Path:
+    """Return the file for the link of one server; an archive may have several."""
+    return _state_file(folder, urlsplit(link).port or 0)
+
+
+def _redirect_file(folder: Path, link: str) -> Path:
+    return _link_file(folder, link).with_suffix(".html")
 
 
 def _login_file(folder: Path, port: int) -> Path:
     """Return the file that keeps browsers signed in at a fixed port."""
-    return _link_file(folder).with_name(f"login-{_link_file(folder).name}-{port}")
+    file = _state_file(folder, port)
+    return file.with_name(f"login-{file.name}")
 
 
 def _watched_homes(options: CommonOptions) -> tuple[Path, ...]:
