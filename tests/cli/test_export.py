@@ -185,6 +185,28 @@ def test_second_export_writes_only_changed_sessions(
     assert (archived_home / "site" / "index.html").exists()
 
 
+def test_files_of_an_unredacted_export_are_reported(
+    archived_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = archived_home / "site"
+    run_export("--all", "--no-redact", "--to", "site")
+    assert KEY in (site / "index.html").read_text("utf-8")
+    capsys.readouterr()
+
+    run_export(FIRST, "--to", "site/")
+
+    note = capsys.readouterr().err.splitlines()[-1]
+    assert note.startswith("note: 2 files of other exports may not be redacted; delete")
+    assert note.endswith(f"The first is site/sessions/{session_id(2)}.html")
+    assert KEY not in (site / "index.html").read_text("utf-8")
+    run_export(FIRST, "--to", "site/", "--json")
+    result = json.loads(capsys.readouterr().out)
+    names = [Path(path).name for path in result["unredacted_files"]]
+    assert names == [f"{session_id(2)}.html", f"{session_id(3)}.html"]
+    run_export("--all", "--to", "site")
+    assert "note" not in capsys.readouterr().err
+
+
 def test_skipped_sessions_are_counted(
     sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -281,8 +282,12 @@ def _render_project_list(projects: dict[str, list[ExportedSession]]) -> Html:
     return join_html((heading, tag("ul", join_html(lines), kind="projects")))
 
 
+_PROJECTS = "projects"
+_PROJECT_PAGE = re.compile(rf"{_PROJECTS}/[0-9a-f]{{16}}\.html")
+
+
 def _project_page(project: str) -> str:
-    return f"projects/{sha256(project.encode()).hexdigest()[:16]}.html"
+    return f"{_PROJECTS}/{sha256(project.encode()).hexdigest()[:16]}.html"
 
 
 def _render_search_index(sessions: Sequence[ExportedSession]) -> bytes:
@@ -305,7 +310,7 @@ def _join_encoded(parts: Iterable[Html]) -> bytes:
 
 
 _MANIFEST = ".bygones-export.json"
-_MANIFEST_VERSION = 5
+_MANIFEST_VERSION = 6
 """Increase it when the content of pages changes: all pages are written again."""
 
 
@@ -327,18 +332,25 @@ class ExportResult(Struct, kw_only=True):
     report: RedactionReport = msgspec.field(default_factory=RedactionReport)
     last_log: RedactionLog = msgspec.field(default_factory=RedactionLog)
     """Redactions in the session that was written last."""
+    unredacted_files: list[str] = []
+    """Files of other exports in the folder of a redacted one, not known to be redacted."""
 
 
 class _ManifestEntry(Struct, frozen=True):
     fingerprint: str
     session: ExportedSession
+    files: tuple[str, ...]
+    """Paths relative to the folder, in all formats."""
+    is_redacted: bool
 
 
 class _Manifest(Struct, frozen=True):
     """The content of a folder, so that unchanged sessions are not written again."""
 
-    version: int
-    sessions: dict[str, _ManifestEntry]
+    version: int = _MANIFEST_VERSION
+    sessions: dict[str, _ManifestEntry] = {}
+    redacted_lists: tuple[str, ...] = ()
+    """The index and its parts, if they are redacted."""
 
 
 def export_folder(
@@ -351,10 +363,13 @@ def export_folder(
     """Export sessions into a folder.
 
     An existing export is updated: unchanged sessions and sessions that are not among
-    ``items`` are kept. A session that cannot be exported does not stop the others.
+    ``items`` are kept. A session that cannot be exported does not stop the others. The
+    index of a redacted export lists redacted sessions only.
     """
     result = ExportResult()
-    entries = _read_manifest(folder)
+    is_redacted = options.redactor is not None
+    manifest = _read_manifest(folder)
+    entries = dict(manifest.sessions)
     for item in items:
         fingerprint = _fingerprint(item, options)
         previous = entries.get(item.id)
@@ -366,56 +381,109 @@ def export_folder(
             result.unchanged_sessions += 1
         else:
             try:
-                session = _write_session(item, folder, options, result)
+                session, files = _write_session(item, folder, options, result)
             except (OSError, MemoryError):
                 raise  # a full disk or a missing permission affects all sessions
             except Exception as error:  # noqa: BLE001 (the others are exported)
                 result.failures[item.id] = error
                 continue
             result.report.add(item.id, result.last_log, keep_details=keep_details)
-            entries[item.id] = _ManifestEntry(fingerprint, session)
+            entry = _ManifestEntry(fingerprint, session, files, is_redacted=is_redacted)
+            if previous is not None:
+                entry = _update_entry(item.id, previous, entry, folder)
+            entries[item.id] = entry
             result.written_sessions += 1
-    is_private = options.redactor is None
+    listed = [one for one in entries.values() if one.is_redacted or not is_redacted]
+    lists = manifest.redacted_lists
     if options.format is ExportFormat.HTML:
-        newest_first = sorted(
-            (entry.session for entry in entries.values()),
-            key=_recency_key,
-            reverse=True,
-        )
-        for name, content in render_index_pages(newest_first, options):
-            write_if_changed(folder / name, content, private=is_private)
-    manifest = msgspec.json.encode(_Manifest(_MANIFEST_VERSION, entries))
-    write_if_changed(folder / _MANIFEST, manifest, private=True)
+        lists = _write_index(listed, folder, options)
+    manifest = _Manifest(sessions=entries, redacted_lists=lists if is_redacted else ())
+    write_if_changed(folder / _MANIFEST, msgspec.json.encode(manifest), private=True)
+    if is_redacted:
+        redacted = {*lists, *(name for entry in listed for name in entry.files)}
+        result.unredacted_files = sorted(_find_exported_files(folder) - redacted)
     return result
+
+
+def _write_index(
+    entries: Iterable[_ManifestEntry], folder: Path, options: ExportOptions
+) -> tuple[str, ...]:
+    """Write the lists of sessions, and remove those of projects without sessions."""
+    newest_first = sorted(
+        (entry.session for entry in entries), key=_recency_key, reverse=True
+    )
+    names = set()
+    for name, content in render_index_pages(newest_first, options):
+        write_if_changed(folder / name, content, private=options.redactor is None)
+        names.add(name)
+    for path in (folder / _PROJECTS).glob("*.html"):
+        name = f"{_PROJECTS}/{path.name}"
+        if name not in names and _PROJECT_PAGE.fullmatch(name):
+            path.unlink()
+    return tuple(sorted(names))
+
+
+def _update_entry(
+    id_: str, previous: _ManifestEntry, entry: _ManifestEntry, folder: Path
+) -> _ManifestEntry:
+    """Remove pages that a session had when it was longer; keep its other formats."""
+    suffix = Path(entry.session.page).suffix
+    others = [name for name in previous.files if not name.endswith(suffix)]
+    for name in {*previous.files}.difference(others, entry.files):
+        # A manifest that another person wrote may name files outside the folder.
+        if name.startswith(f"sessions/{make_file_name(id_)}") and ".." not in name:
+            (folder / name).unlink(missing_ok=True)
+    if not previous.is_redacted:
+        return entry
+    return structs.replace(entry, files=(*entry.files, *others))
+
+
+def _find_exported_files(folder: Path) -> set[str]:
+    """Return the files in a folder that some export may have written."""
+    suffixes = {form.suffix for form in ExportFormat}
+    found = {
+        *(folder / "sessions").rglob("*"),
+        *(folder / _PROJECTS).glob("*.html"),
+        *(folder / name for name in ("index.html", "assets/index.js")),
+    }
+    return {
+        path.relative_to(folder).as_posix()
+        for path in found
+        if path.is_file() and path.suffix in {*suffixes, ".js"}
+    }
 
 
 def _write_session(
     item: ExportItem, folder: Path, options: ExportOptions, result: ExportResult
-) -> ExportedSession:
+) -> tuple[ExportedSession, tuple[str, ...]]:
+    """Write the files of a session; return what the index shows, and their names."""
     log = result.last_log = RedactionLog()
     source = as_input(item.load(), options)
     stem = f"sessions/{make_file_name(item.id)}"
     page = f"{stem}{options.format.suffix}"
     if options.format is ExportFormat.HTML:
         source = apply_redaction(source, options, log)
+        files = []
         for name, parts in render_session_pages(source, stem, options):
+            files.append(folder / name)
             result.bytes_written += write_atomic(
-                folder / name, encode_chunks(parts), private=options.redactor is None
+                files[-1], encode_chunks(parts), private=options.redactor is None
             )
     else:
         files = export_session(source, folder / page, options, log)
         result.bytes_written += sum(path.stat().st_size for path in files)
         source = apply_redaction(source, options, RedactionLog())
-    return summarize_conversation(source.conversation, page)
+    names = tuple(path.relative_to(folder).as_posix() for path in files)
+    return summarize_conversation(source.conversation, page), names
 
 
-def _read_manifest(folder: Path) -> dict[str, _ManifestEntry]:
+def _read_manifest(folder: Path) -> _Manifest:
     try:
         content = (folder / _MANIFEST).read_bytes()
         manifest = msgspec.json.decode(content, type=_Manifest)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return {}
-    return dict(manifest.sessions) if manifest.version == _MANIFEST_VERSION else {}
+        return _Manifest()
+    return manifest if manifest.version == _MANIFEST_VERSION else _Manifest()
 
 
 def _fingerprint(item: ExportItem, options: ExportOptions) -> str:

@@ -324,6 +324,8 @@ class ExportObject(JsonObject, frozen=True, kw_only=True, tag="export"):
     """Sessions without a message, which were skipped."""
     failed_sessions: tuple[SessionId, ...]
     """Sessions that could not be exported."""
+    unredacted_files: tuple[str, ...]
+    """Files of other exports in the folder of this redacted one."""
     written_bytes: int
     is_redacted: bool
     redactions: dict[str, int]

@@ -109,6 +109,7 @@ class _ExportResult(Struct, frozen=True, kw_only=True):
     bytes: int
     report: RedactionReport
     failures: dict[SessionId, Exception] = {}
+    unredacted_files: Sequence[Path] = ()
 
 
 class _Selected(Struct):
@@ -201,6 +202,7 @@ def _result_object(request: ExportRequest, result: _ExportResult) -> ExportObjec
         redactions=dict(result.report.counts),
         private_record_count=result.report.private_records,
         failed_sessions=tuple(result.failures),
+        unredacted_files=tuple(map(encode_path, result.unredacted_files)),
         report_path=encode_path(request.report) if request.report else None,
     )
 
@@ -219,6 +221,11 @@ def _summary_lines(request: ExportRequest, result: _ExportResult) -> Iterator[st
         yield _OTHER_FILES_NOTE
     if request.redact:
         yield from filter(None, (result.report.summary(),))
+        if result.unredacted_files:
+            yield _UNREDACTED_NOTE.format(
+                files=pluralize(len(result.unredacted_files), "file"),
+                first=display_path(result.unredacted_files[0]),
+            )
         return
     yield _NOT_REDACTED_NOTE
     if result.report.private_records:
@@ -243,6 +250,10 @@ def _scan_for_secrets(
 _OTHER_FILES_NOTE = (
     "files that are not transcripts, such as workflow journals and long outputs, are not "
     "exported: bygones restore writes every file"
+)
+_UNREDACTED_NOTE = (
+    "note: {files} of other exports may not be redacted; delete them before you share the"
+    " folder. The first is {first}"
 )
 _NOT_REDACTED_NOTE = "nothing was redacted; check the output before you share it"
 
@@ -480,6 +491,7 @@ def _export_many(
         bytes=done.bytes_written,
         report=done.report,
         failures=done.failures,
+        unredacted_files=[folder / name for name in done.unredacted_files],
     )
 
 
