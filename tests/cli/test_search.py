@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -262,7 +263,31 @@ def test_search_works_if_its_results_cannot_be_saved(
 
     assert "Walruses" in search_output(capsys, "walrus")[0]
     assert main(["open", "1"]) == ExitCode.USAGE_ERROR
-    assert "there is no result 1: no search was made yet" in capsys.readouterr().err
+    error = "there is no result 1: no results of a search are saved"
+    assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["zebra"], "the last search had no results\n"),
+        (["--page", "9", "walrus"], "the last search had no results from 81 on\n"),
+        (["walrus", "--archive", "other"], "the last search was in another archive, "),
+    ],
+)
+def test_numbers_say_why_the_last_search_has_no_results(
+    capsys: pytest.CaptureFixture[str],
+    home_dir: Path,
+    options: list[str],
+    reason: str,
+) -> None:
+    shutil.copytree(home_dir / "archive", home_dir / "other")
+    main(["search", *options])
+    capsys.readouterr()
+
+    assert main(["show", "1"]) == ExitCode.USAGE_ERROR
+
+    assert f"there is no result 1: {reason}" in capsys.readouterr().err
 
 
 def test_an_error_points_at_its_place(capsys: pytest.CaptureFixture[str]) -> None:

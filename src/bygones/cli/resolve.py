@@ -381,8 +381,8 @@ def find_result(name: str, archive: Path) -> SearchReference | None:
     Raises `UnknownResultNumber` if the session has no such hit.
     """
     numbers = _parse_number(name)
-    search = _load(archive) if numbers else None
-    if numbers is None or search is None:
+    search = _load() if numbers else None
+    if numbers is None or search is None or search.archive != str(archive):
         return None
     number, hit = numbers
     index = number - search.first_number
@@ -404,15 +404,23 @@ def find_result(name: str, archive: Path) -> SearchReference | None:
 
 def check_result_number(name: str, archive: Path) -> None:
     """Raise `UnknownResultNumber` for a name that can only be a result number."""
-    if _parse_number(name) is None:
-        return
-    search = _load(archive)
-    if search is None or not search.matches:
-        raise UnknownResultNumber(name, "no search was made yet")
+    if _parse_number(name) is not None:
+        raise UnknownResultNumber(name, _describe_results(archive))
+
+
+def _describe_results(archive: Path) -> str:
+    search = _load()
+    if search is None:
+        return "no results of a search are saved"
+    if search.archive != str(archive):
+        return f"the last search was in another archive, {search.archive}"
     first = search.first_number
     last = first + len(search.matches) - 1
+    if last < first:
+        start = f" from {first} on" if first > 1 else ""
+        return f"the last search had no results{start}"
     numbers = f"results {first} to {last}" if last > first else f"only result {last}"
-    raise UnknownResultNumber(name, f"the last search had {numbers}")
+    return f"the last search had {numbers}"
 
 
 def _parse_number(name: str) -> tuple[int, int | None] | None:
@@ -423,10 +431,9 @@ def _parse_number(name: str) -> tuple[int, int | None] | None:
     return int(first), int(second) if dot else None
 
 
-def _load(archive: Path) -> _LastSearch | None:
+def _load() -> _LastSearch | None:
     with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        search = msgspec.json.decode(_path().read_bytes(), type=_LastSearch)
-        return search if search.archive == str(archive) else None
+        return msgspec.json.decode(_path().read_bytes(), type=_LastSearch)
     return None
 
 
