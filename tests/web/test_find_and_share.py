@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from bygones.archive import Archive
+from bygones.export import folder
+from bygones.export.formats import ExportInput, ExportOptions
+from bygones.model.sessions import Session
+from bygones.render.html.markup import Html
 from bygones.web.saved_searches import SavedSearch, load_searches
 from tests.build import SESSION, Home, prompt, reply, session_id, thread
 from tests.web.archives import (
@@ -209,6 +214,30 @@ def test_several_sessions_are_downloaded_as_one_archive(page: WebClient) -> None
     assert "bygones-export/index.html" in pages
     assert sum(PLAIN in name for name in pages) == 1
     assert page.get(f"/share?{names}").status == 200
+
+
+def test_session_that_fails_is_named_in_the_archive_of_the_others(
+    page: WebClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    render = folder.render_session_pages
+
+    def fail_for_one(
+        source: Session | ExportInput, stem: str, options: ExportOptions
+    ) -> Iterator[tuple[str, Iterator[Html]]]:
+        if EDITED in stem:
+            raise ValueError("unexpected")
+        return render(source, stem, options)
+
+    monkeypatch.setattr(folder, "render_session_pages", fail_for_one)
+    wanted = f"session={PLAIN}&session={LONG}&session={EDITED}"
+    answer = page.get(f"/share/download?{wanted}&format=html")
+
+    with zipfile.ZipFile(io.BytesIO(answer.body)) as file:
+        names = file.namelist()
+        lines = file.read("bygones-export/not exported.txt").decode().splitlines()
+    assert any(PLAIN in name for name in names)
+    assert not any(EDITED in name for name in names)
+    assert lines[1:] == [EDITED]
 
 
 @pytest.mark.parametrize(

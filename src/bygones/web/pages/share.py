@@ -275,6 +275,10 @@ def _content(
         yield from file.chunks
 
 
+_FAILED_FILE = "not exported.txt"
+_FAILED_TEXT = "These sessions could not be exported; `bygones verify` finds damage in the archive."
+
+
 def _zip_sessions(
     context: RequestContext,
     archive: Archive,
@@ -293,8 +297,13 @@ def _zip_sessions(
     out = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "bygones-export")
-        export_folder(items, root, options)
+        failures = export_folder(items, root, options).failures
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+            if failures:
+                text = "\n".join((_FAILED_TEXT, *failures, ""))
+                file.writestr(
+                    f"{root.name}/{_FAILED_FILE}", text.encode("utf-8", "replace")
+                )
             for path in sorted(root.rglob("*")):
                 if path.is_file() and not path.name.startswith("."):
                     file.write(path, str(path.relative_to(folder)))
