@@ -13,6 +13,7 @@ from msgspec.json import decode, encode
 from bygones.archive import Archive
 from bygones.cli.commands.push import push_report_lines
 from bygones.errors import HubUnreachable
+from bygones.hub.chunks import LineRedactor
 from bygones.hub.client import push
 from bygones.maintenance.repair import accept_losses, repair_archive
 from bygones.model.base import SessionId
@@ -73,6 +74,35 @@ def test_other_projects_are_not_pushed(tmp_path: Path) -> None:
     assert b"diary" not in everything
     assert "diary" not in repr(list(hub.store.export_updates()))
     assert done.foreign_lines == 2
+
+
+def test_file_that_cannot_be_redacted_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = make_project(tmp_path)
+    original = LineRedactor.redact
+
+    def redact(self: LineRedactor, raw: bytes) -> bytes:
+        if session_id(1).encode() in raw:
+            raise ValueError("unexpected")
+        return original(self, raw)
+
+    monkeypatch.setattr(LineRedactor, "redact", redact)
+    hub = MemoryHub(tmp_path / "raw")
+
+    done = push_project(folder, hub)
+
+    assert [len(text.splitlines()) for text in hub.texts().values()] == [8, 8]
+    (source,) = done.failures
+    assert source.endswith(f"{session_id(1)}.jsonl")
+    lines = list(push_report_lines(done, "hub", is_dry_run=False))
+    assert lines[-2:] == [
+        "not sent: 1 file that failed",
+        f"{source} failed: ValueError('unexpected')",
+    ]
+    monkeypatch.undo()
+    assert push_project(folder, hub).failures == {}
+    assert len(hub.texts()) == 3
 
 
 LINES = 2000

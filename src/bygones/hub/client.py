@@ -151,6 +151,8 @@ class PushReport(Struct, kw_only=True):
     shared_files: int = 0
     """Files that are not pushed: they also contain sessions of other projects."""
     damaged_files: int = 0
+    failures: dict[SourceId, Exception] = field(default_factory=dict)
+    """Files that could not be redacted, of which the rest is not pushed."""
     unnameable_files: int = 0
     """Files that are not pushed: no hub accepts their names."""
 
@@ -315,6 +317,10 @@ class _PushRun:
                         yield identity
             except ArchiveDamaged:
                 self.report.damaged_files += 1
+            except (BygonesError, OSError, MemoryError):
+                raise
+            except Exception as error:  # noqa: BLE001 (the other files are sent)
+                self.report.failures[source.id] = error
             progress.advance(source.stored_bytes)
 
     def _iter_titles_chunks(

@@ -301,6 +301,8 @@ class PushObject(JsonObject, frozen=True, kw_only=True, tag="push"):
     """Files that also contain such sessions."""
     long_line_count: int
     damaged_file_count: int
+    failed_files: tuple[str, ...]
+    """Files that could not be redacted."""
     unnameable_file_count: int
     """Files whose name cannot be sent."""
     erased_file_count: int

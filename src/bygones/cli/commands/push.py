@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from bygones.config import (
 from bygones.credentials import find_hub_token
 from bygones.errors import BygonesError, ExitCode, PushNotConfigured
 from bygones.export.formats import redaction_labels
+from bygones.model.base import encode_path
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import PushObject
@@ -65,6 +67,7 @@ def push_report_lines(
         ),
         (report.long_lines, "line too long to send", "lines too long to send"),
         (report.damaged_files, "damaged file", "damaged files"),
+        (len(report.failures), "file that failed", "files that failed"),
         (
             report.unnameable_files,
             _INVALID_NAME_TEXT.format("file"),
@@ -79,6 +82,8 @@ def push_report_lines(
     parts = [pluralize(number, one, many) for number, one, many in not_sent if number]
     if parts:
         yield "not sent: " + ", ".join(parts)
+    for source, error in islice(report.failures.items(), 1):
+        yield sanitize_name(f"{source} failed: {error!r}")
 
 
 def _nothing_sent_reason(report: PushReport) -> str:
@@ -121,6 +126,7 @@ def push_report_object(report: PushReport, *, is_dry_run: bool) -> PushObject:
         shared_file_count=report.shared_files,
         long_line_count=report.long_lines,
         damaged_file_count=report.damaged_files,
+        failed_files=tuple(map(encode_path, report.failures)),
         unnameable_file_count=report.unnameable_files,
         erased_file_count=report.erased_files,
         erased_session_ids=tuple(sorted(report.erased_sessions)),
