@@ -10,6 +10,9 @@ import pytest
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
+from bygones.ingest.loading import StoreLoader
+from bygones.model.base import Position
+from bygones.model.nodes import PREVIEW_LIMIT
 from tests.build import Home, prompt, reply, session_id, thread
 
 
@@ -45,6 +48,32 @@ def test_prompts_can_be_filtered(
 @pytest.mark.usefixtures("demo_home")
 def test_the_newest_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert list_prompts(capsys, "-n", "1") == ["Write a test for the jitter, please."]
+
+
+def test_prompt_that_cannot_be_loaded_does_not_hide_the_others(
+    home_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = Home(home_dir / ".claude")
+    for number in (1, 2):
+        words = f"number {number} " + "word " * 200
+        home.session(session_id(number), thread(prompt(words), start=number))
+    Archive.ingest(home_dir / "archive", [home.path])
+    original = StoreLoader.read_raw
+
+    def read_raw(self: StoreLoader, position: Position) -> bytes:
+        if session_id(1) in position.source_id:
+            raise ValueError("unexpected")
+        return original(self, position)
+
+    monkeypatch.setattr(StoreLoader, "read_raw", read_raw)
+
+    texts = list_prompts(capsys, "--no-ingest")
+
+    lengths = {text[:8]: len(text) for text in texts}
+    assert lengths["number 1"] == PREVIEW_LIMIT
+    assert lengths["number 2"] > 1000
 
 
 def test_long_prompt_is_not_cut(

@@ -11,6 +11,8 @@ import pytest
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.data.failures import first_line
+from bygones.ingest.loading import StoreLoader
+from bygones.model.base import Position
 from bygones.model.shell_commands import name_command
 from tests.build import (
     Home,
@@ -138,6 +140,24 @@ def test_a_question_or_a_note_is_not_named_as_the_fix(tmp_path: Path) -> None:
         (row,) = archive.errors()
     assert row.fix is not None
     assert (row.fix.step_tool, row.fix.label) == (None, "pytest")
+
+
+def test_failure_that_cannot_be_loaded_does_not_hide_the_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = StoreLoader.read_raw
+
+    def read_raw(self: StoreLoader, position: Position) -> bytes:
+        if session_id(2) in position.source_id:
+            raise ValueError("unexpected")
+        return original(self, position)
+
+    monkeypatch.setattr(StoreLoader, "read_raw", read_raw)
+    with Archive.open(folder) as archive:
+        rows = {row.project: row for row in archive.errors()}
+
+    assert (rows[BLOG].failure_count, rows[BLOG].error) == (1, "")
+    assert rows[SHOP].failure_count
 
 
 def test_errors_of_a_project_or_a_query(folder: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bygones.redact.engine import Redaction, Redactor
 from tests.build import (
     Written,
     prompt,
@@ -44,6 +45,29 @@ def client(tmp_path: Path) -> ToolClient:
     client.home.session(session_id(3), other)
     client.sandbox.ingest()
     return client
+
+
+def test_session_that_cannot_be_redacted_does_not_hide_the_others(
+    client: ToolClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Redactor.redact
+
+    def redact(
+        self: Redactor, text: str, field_name: str = ""
+    ) -> tuple[str, tuple[Redaction, ...]]:
+        if "Stop it" in text:
+            raise ValueError("unexpected")
+        return original(self, text, field_name)
+
+    monkeypatch.setattr(Redactor, "redact", redact)
+
+    history = body(client.ask("file_history", path=PATH))
+    assert history.splitlines()[0] == f"{TWO} · it could not be read or redacted"
+    assert "asked: Make it tick" in history
+    recent = body(client.ask("recent"))
+    assert "(left out: it could not be redacted)" in recent
+    assert "Make it tick" in recent
+    assert "Stop it" not in history + recent + client.ask("search", query="tick stop")
 
 
 def test_history_has_newest_sessions_first_with_prompt_and_reply(

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from bygones.data.texts import ContentLoader
+from bygones.errors import BygonesError
 from bygones.model.base import RecordId, SessionId
 from bygones.model.reports import CallPlace, FailureFix, FailureRow
 from bygones.render.tool_detail import output_text
@@ -180,8 +181,15 @@ class _Describer:
 
     def describe(self, group: FailureGroup) -> FailureRow:
         failures = group.failures
-        shown, fix = self._find_fix(group)
-        call = self._load(shown.call)
+        try:
+            shown, fix = self._find_fix(group)
+            call = self._load(shown.call)
+            label = _label(call)
+            error = first_line(output_text(call)) if call is not None else ""
+        except (BygonesError, OSError, MemoryError):
+            raise
+        except Exception:  # noqa: BLE001 (the other failures are listed)
+            shown, fix, label, error = failures[-1], None, "", ""
         return FailureRow(
             project=group.project,
             tool_name=group.tool_name,
@@ -193,8 +201,8 @@ class _Describer:
             session_count=len({one.call.session for one in failures}),
             last_at=_to_time(failures[-1].call.time_ms),
             place=self._place(shown.call),
-            label=_label(call),
-            error=first_line(output_text(call)) if call is not None else "",
+            label=label,
+            error=error,
             fix=fix,
         )
 

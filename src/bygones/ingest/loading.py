@@ -12,7 +12,12 @@ from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
 from bygones.assemble.grouping import agent_id
 from bygones.assemble.sessions import assemble_sessions
 from bygones.assemble.summary import iter_leaf_titles
-from bygones.errors import AmbiguousSelector, ArchiveDamaged, NotInArchive
+from bygones.errors import (
+    AmbiguousSelector,
+    ArchiveDamaged,
+    BygonesError,
+    NotInArchive,
+)
 from bygones.ingest.index_batch import decode_lines
 from bygones.model.assembled import find_branch_of
 from bygones.model.base import (
@@ -478,33 +483,35 @@ def load_prompts(reader: StoreReader, loader: RecordLoader) -> Iterator[IndexedP
             sent_at=prompt.time,
             branch_number=prompt.branch,
             other_session_id=prompt.other_session,
-            text=_load_prompt_text(reader, reader.lookup, loader, prompt),
+            text=_load_prompt_text(reader, loader, prompt) or prompt.head,
         )
 
 
 def _load_prompt_text(
-    store: SourceReader, lookup: Lookup, loader: RecordLoader, prompt: PromptRow
-) -> str:
-    """Return the full text of a prompt; only its start if it can't be loaded."""
+    reader: StoreReader, loader: RecordLoader, prompt: PromptRow
+) -> str | None:
+    """Return the full text of a prompt, if its start is not all and it can be loaded."""
     if len(prompt.head) < PREVIEW_LIMIT:
-        return prompt.head
-    for location in lookup.find_records(prompt.record, 1):
-        stored = store.byte_store.source(location.source)
+        return None
+    for location in reader.lookup.find_records(prompt.record, 1):
+        stored = reader.byte_store.source(location.source)
         if stored is None:
             continue
         position = Position(
             stored.id, stored.generation, location.offset, location.length
         )
-        texts = (
-            b.text
-            for b in loader.load_blocks(position)
-            if isinstance(b, TextBlock) and b.text
-        )
+        try:
+            blocks = loader.load_blocks(position)
+        except (BygonesError, OSError, MemoryError):
+            raise
+        except Exception:  # noqa: BLE001 (the other prompts are listed)
+            return None
+        texts = (b.text for b in blocks if isinstance(b, TextBlock) and b.text)
         typed = (parse_user_text(text).typed_text for text in texts)
         text = "\n".join(part for part in typed if part)
         if text.startswith(prompt.head):
             return text
-    return prompt.head
+    return None
 
 
 class ArchivedVersion(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from bygones.archive import Archive
+from bygones.errors import BygonesError
 from bygones.mcp.quoting import (
     QUOTE_LABEL,
     MessageSequence,
@@ -441,18 +442,27 @@ def file_history_rows(
 ) -> Iterator[QuotedRow]:
     """Yield a row for each session."""
     for id_, paths in sessions.items():
-        raw = archive.session(id_)
-        session = redact(raw)
-        edits = [
-            redacted
-            for edit, redacted in zip(raw.edits, session.edits, strict=True)
-            if edit.path in paths
-        ]
         name = short_session_id(archive, archive.session_summary(id_))
-        title = truncate_line(session.title.text, _HISTORY_PROMPT_CHARS)
-        yield QuotedRow(
-            "", f"{name} · {title}\n{''.join(_change_lines(session, edits))}"
-        )
+        try:
+            text = _changes_text(archive.session(id_), paths, redact)
+        except (BygonesError, OSError, MemoryError):
+            raise
+        except Exception:  # noqa: BLE001 (the other sessions are shown)
+            text = "it could not be read or redacted\n"
+        yield QuotedRow("", f"{name} · {text}")
+
+
+def _changes_text(
+    raw: Session, paths: set[str], redact: Callable[[Session], Session]
+) -> str:
+    session = redact(raw)
+    edits = [
+        redacted
+        for edit, redacted in zip(raw.edits, session.edits, strict=True)
+        if edit.path in paths
+    ]
+    title = truncate_line(session.title.text, _HISTORY_PROMPT_CHARS)
+    return f"{title}\n{''.join(_change_lines(session, edits))}"
 
 
 def _change_lines(session: Session, edits: Sequence[FileEdit]) -> Iterator[str]:

@@ -235,6 +235,9 @@ class Caller(Struct, frozen=True, kw_only=True):
     zone: tzinfo
 
 
+_UNREDACTABLE = "(left out: it could not be redacted)"
+
+
 class ToolService:
     """Answers tool calls from the archive in a folder, or from `open_archive`."""
 
@@ -487,7 +490,10 @@ class ToolService:
         return QuotedRow("", " · ".join(map(sanitize_line, filter(None, facts))) + "\n")
 
     def _redact(self, text: str) -> str:
-        return self._redactor.redact_text(text)
+        try:
+            return self._redactor.redact_text(text)
+        except Exception:  # noqa: BLE001 (one text must not hide the others)
+            return _UNREDACTABLE
 
     def _list_cursor(self, arguments: ToolArguments) -> Cursor | None:
         """Return the cursor of a list, which contains a row number."""
