@@ -12,8 +12,10 @@ from msgspec import structs
 
 from bygones.archive import Archive
 from bygones.export import folder
-from bygones.export.formats import ExportInput, ExportOptions
+from bygones.export.formats import ExportInput, ExportOptions, RedactionReport
+from bygones.model.base import SessionId
 from bygones.model.sessions import Session
+from bygones.redact.session import RedactionLog
 from bygones.render.html.markup import Html
 from bygones.web.saved_searches import SavedSearch, load_searches
 from tests.build import SESSION, Home, prompt, reply, session_id, thread
@@ -214,6 +216,28 @@ def test_several_sessions_are_downloaded_as_one_archive(page: WebClient) -> None
     assert "bygones-export/index.html" in pages
     assert sum(PLAIN in name for name in pages) == 1
     assert page.get(f"/share?{names}").status == 200
+
+
+@pytest.mark.parametrize("format_", ["html", "jsonl"])
+def test_session_that_fails_is_named_in_the_preview_of_the_others(
+    format_: str, page: WebClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = RedactionReport.add
+
+    def add(self: RedactionReport, session: SessionId, log: RedactionLog) -> None:
+        if session == EDITED:
+            raise ValueError("unexpected")
+        original(self, session, log)
+
+    monkeypatch.setattr(RedactionReport, "add", add)
+    answer = page.get(f"/share?session={PLAIN}&session={EDITED}&format={format_}")
+
+    assert answer.status == 200
+    left_out = answer.text.partition("will be left out: ")[2].partition("<")[0]
+    assert left_out == "Change the words"
+    assert "Download" in answer.text
+    single = page.get(f"/share?session={EDITED}&format={format_}")
+    assert single.status == 500
 
 
 def test_session_that_fails_is_named_in_the_archive_of_the_others(

@@ -123,6 +123,8 @@ class _Preview:
         """Messages that are exported."""
         self.size = 0
         self.is_complete = True
+        self.failed: list[SessionSummary] = []
+        """Sessions that cannot be exported."""
 
     def check(self, source: ExportInput) -> None:
         """Render a session as far as the preview checks it."""
@@ -169,10 +171,17 @@ def share_page(context: RequestContext) -> Response:
         summaries = _find_sessions(archive, request)
         preview = _Preview(request, _export_options(context, archive, request))
         for summary in summaries:
-            source = _load_input(context, archive, summary.id)
-            branch = _find_branch(source, request)
-            turn_count = len(source.conversation.turns(branch.number))
-            preview.check(source)
+            try:
+                source = _load_input(context, archive, summary.id)
+                branch = _find_branch(source, request)
+                turn_count = len(source.conversation.turns(branch.number))
+                preview.check(source)
+            except (OSError, MemoryError):
+                raise
+            except Exception:
+                if request.is_single or request.branch:
+                    raise
+                preview.failed.append(summary)
     if request.has_turns(turn_count):
         result = join_html((_render_preview(preview), _download_button(request)))
     else:
@@ -381,6 +390,7 @@ def _render_preview(preview: _Preview) -> Html:
         join_html(
             (
                 tag("h2", escape_line("Redacted")),
+                _failed_note(preview) if preview.failed else EMPTY_HTML,
                 EMPTY_HTML if preview.is_complete else _partial_note(preview),
                 found,
                 tag("p", escape_line(note), kind="note"),
@@ -388,6 +398,12 @@ def _render_preview(preview: _Preview) -> Html:
         ),
         kind="redactions",
     )
+
+
+def _failed_note(preview: _Preview) -> Html:
+    names = ", ".join(summary.title.text for summary in preview.failed)
+    text = f"Cannot be exported and will be left out: {names}"
+    return tag("p", escape_line(text), kind="note")
 
 
 def _partial_note(preview: _Preview) -> Html:
