@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from bygones.archive import Archive
+from bygones.assemble.sessions import assemble_sessions
+from bygones.assemble.summary import SummariesByLeaf
 from bygones.cli.main import main
 from bygones.errors import ExitCode
+from bygones.ingest import derive
+from bygones.model.nodes import Transcript
+from bygones.model.sessions import Session
+from bygones.model.summary import Loader
 from bygones.store.connect import writer_lock
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cli.terminals import Terminal
@@ -87,6 +94,33 @@ def test_during_another_ingest_the_committed_archive_is_shown(
 
     assert "Counting lines" in shown
     assert "A third one" not in shown
+
+
+def test_transcript_that_cannot_be_indexed_does_not_hide_the_others(
+    archived_home: Home,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+
+    def fail_for_third(
+        transcripts: Sequence[Transcript], loader: Loader, titles: SummariesByLeaf
+    ) -> tuple[Session, ...]:
+        if any(THIRD in one.source.id for one in transcripts):
+            raise ValueError("unexpected")
+        return assemble_sessions(transcripts, loader, titles)
+
+    monkeypatch.setattr(derive, "assemble_sessions", fail_for_third)
+    monkeypatch.delenv("BYGONES_DEBUG", raising=False)
+    add_third(archived_home)
+
+    for _ in range(2):
+        assert main(["list"]) == ExitCode.SUCCESS
+        shown, notes = capsys.readouterr()
+        assert "Counting lines" in shown
+        assert "the archive is not up to date: unexpected ValueError" in notes
+    assert main(["ingest"]) == ExitCode.FAILURE
+    monkeypatch.setattr(derive, "assemble_sessions", assemble_sessions)
+    assert "A third one" in list_output(capsys)
 
 
 def test_without_any_home_the_archive_is_shown(

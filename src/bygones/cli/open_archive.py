@@ -147,6 +147,17 @@ def _build_index(archive: Archive) -> None:
     archive.refresh()
 
 
+_UNEXPECTED_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a mistake in our code raises: one transcript must not hide all others."""
+
+
 def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -> None:
     if not archive.has_index:
         _announce_indexing(archive, options)
@@ -168,6 +179,15 @@ def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -
         )
     except SystemFailure as error:
         _print_warning(options, f"the archive is not up to date: {error}")
+    except _UNEXPECTED_ERRORS as error:
+        archive.refresh()
+        if not archive.has_index or os.environ.get("BYGONES_DEBUG"):
+            raise
+        _print_warning(
+            options,
+            f"the archive is not up to date: unexpected {error!r} while importing;"
+            " BYGONES_DEBUG=1 shows where",
+        )
     else:
         if options.verbose:
             _print_report(report)
