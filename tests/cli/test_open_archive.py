@@ -110,15 +110,21 @@ def test_transcript_that_cannot_be_indexed_does_not_hide_the_others(
         return assemble_sessions(transcripts, loader, titles)
 
     monkeypatch.setattr(derive, "assemble_sessions", fail_for_third)
-    monkeypatch.delenv("BYGONES_DEBUG", raising=False)
     add_third(archived_home)
+    fourth = thread(prompt("A fourth one"), reply("Sure"), start=9900)
+    archived_home.session(session_id(4), fourth)
 
     for _ in range(2):
         assert main(["list"]) == ExitCode.SUCCESS
         shown, notes = capsys.readouterr()
         assert "Counting lines" in shown
-        assert "the archive is not up to date: unexpected ValueError" in notes
+        assert "A fourth one" in shown
+        assert "the archive is not up to date: 1 session could not be indexed" in notes
+        assert f"{THIRD}.jsonl: ValueError('unexpected') (fail_for_third, line" in notes
     assert main(["ingest"]) == ExitCode.FAILURE
+    assert "1 session could not be indexed" in capsys.readouterr().err
+    assert main(["rebuild"]) == ExitCode.FAILURE
+    assert "A fourth one" in list_output(capsys)
     monkeypatch.setattr(derive, "assemble_sessions", assemble_sessions)
     assert "A third one" in list_output(capsys)
 

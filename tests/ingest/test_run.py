@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from bygones.archive import Archive
+from bygones.errors import SessionsNotIndexed
+from bygones.ingest import derive, growing, indexer
+from bygones.maintenance.verify import verify
 from bygones.model.base import Position, Problem, SourceFile
 from bygones.sources.lines import read_line_blocks
-from tests.build import prompt, session_id, thread
+from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.racing import race
 from tests.store.sandbox import Sandbox, differing_tables
 
@@ -88,4 +94,83 @@ def test_unfinished_line_that_is_rewritten_before_it_is_read_is_kept(
 
     assert sandbox.generations(path) == [acknowledged, path.read_bytes()]
     assert (report.grown, report.rewritten) == (0, 1)
+    assert differing_tables(sandbox) == []
+
+
+def fail_for(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, session: str
+) -> None:
+    """Let a function fail if its arguments contain the id of a session."""
+    original = getattr(module, name)
+
+    def function(*arguments: object, **options: object) -> object:
+        if session in repr(arguments):
+            raise ValueError("unexpected")
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(module, name, function)
+
+
+@pytest.mark.parametrize("has_workers", [False, True])
+def test_session_that_fails_is_left_out_until_it_can_be_derived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_workers: bool
+) -> None:
+    if has_workers:
+        monkeypatch.setattr("bygones.ingest.workers.MIN_PARALLEL_BYTES", 0)
+        monkeypatch.setattr("bygones.ingest.importer.MIN_PARALLEL_BYTES", 0)
+        monkeypatch.setattr("bygones.ingest.workers.spare_cpu_count", lambda: 2)
+        # The task fails in this process: another one would not be patched.
+        monkeypatch.setattr("bygones.ingest.workers.sys.executable", "")
+    sandbox = Sandbox(tmp_path)
+    for number in range(1, 6):
+        sandbox.home.session(session_id(number), thread(prompt(f"number {number}")))
+    with monkeypatch.context() as patched:
+        fail_for(patched, derive, "assemble_sessions", session_id(3))
+
+        for _ in range(2):
+            with pytest.raises(SessionsNotIndexed) as caught:
+                sandbox.ingest()
+            assert caught.value.count == 1
+            assert caught.value.first_source.endswith(f"{session_id(3)}.jsonl")
+            assert not verify(sandbox.archive, deep=True).is_index_current
+        with Archive.open(sandbox.archive) as archive:
+            shown = {one.id for one in archive.sessions()}
+        assert shown == {session_id(number) for number in (1, 2, 4, 5)}
+
+    sandbox.ingest()
+
+    assert differing_tables(sandbox) == []
+    with Archive.open(sandbox.archive) as archive:
+        assert len(list(archive.sessions())) == 5
+
+
+def test_session_that_fails_when_it_grows_keeps_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 20)
+    monkeypatch.setattr(indexer, "_MIN_DIVIDED_BYTES", 0)
+    sandbox = Sandbox(tmp_path)
+    turns = ((prompt(f"number {n}"), reply(f"answer {n}")) for n in range(400))
+    records = thread(*chain.from_iterable(turns))
+    path = sandbox.home.session(session_id(1), records[:-2])
+    sandbox.ingest()
+    with path.open("ab") as file:
+        file.write(jsonl(records[-2:]))
+    sandbox.home.session(session_id(2), thread(prompt("another")))
+    with monkeypatch.context() as patched:
+        original = growing.write_session
+
+        def fail_after(*arguments: object, **options: object) -> None:
+            original(*arguments, **options)  # type: ignore[arg-type]
+            raise ValueError("unexpected")
+
+        patched.setattr("bygones.ingest.growing.write_session", fail_after)
+        with pytest.raises(SessionsNotIndexed):
+            sandbox.ingest()
+        with Archive.open(sandbox.archive) as archive:
+            counts = {one.id: one.prompt_count for one in archive.sessions()}
+        assert counts == {session_id(1): 399, session_id(2): 1}
+
+    sandbox.ingest()
+
     assert differing_tables(sandbox) == []

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from watchfiles import Change
 
-from bygones.errors import ArchiveInUse
+from bygones.errors import ArchiveInUse, SessionsNotIndexed
 from bygones.ingest import watch as watching
 from bygones.model.base import IngestReport
 
@@ -39,10 +39,13 @@ class Homes:
             yield event
         self.stop.set()
 
-    def ingest(self, *_: object, **__: object) -> IngestReport:
-        """Replaces `ingest`."""
+    def ingest(
+        self, *_: object, **__: object
+    ) -> tuple[IngestReport, SessionsNotIndexed | None]:
+        """Replaces `ingest_others`."""
         self.ingested += 1
-        return self.reports.pop(0) if self.reports else IngestReport()
+        report = self.reports.pop(0) if self.reports else IngestReport()
+        return report, SessionsNotIndexed(Path(), 1, "one", ValueError())
 
 
 def run_watch(
@@ -50,7 +53,7 @@ def run_watch(
 ) -> list[IngestReport]:
     reports: list[IngestReport] = []
     monkeypatch.setattr(watching, "watch_files", homes.iter_changes)
-    monkeypatch.setattr(watching, "ingest", homes.ingest)
+    monkeypatch.setattr(watching, "ingest_others", homes.ingest)
     folder = Path("archive")
     watching.watch(folder, [Path()], reports.append, stop=homes.stop, polling=polling)
     return reports
@@ -125,11 +128,11 @@ def test_watch_continues_while_another_process_writes(
 ) -> None:
     homes = Homes([set(), set()], [])
 
-    def refuse(*_: object, **__: object) -> IngestReport:
+    def refuse(*_: object, **__: object) -> tuple[IngestReport, None]:
         homes.ingested += 1
         if homes.ingested < 3:
             raise ArchiveInUse(Path("archive"))
-        return IngestReport(new=1)
+        return IngestReport(new=1), None
 
     monkeypatch.setattr(homes, "ingest", refuse)
 

@@ -26,8 +26,10 @@ from bygones.errors import (
     NoArchiveAndNoHome,
     NoTranscriptsFound,
     PathNotFound,
+    SessionsNotIndexed,
     SystemFailure,
 )
+from bygones.errors.base import UNEXPECTED_ERRORS
 from bygones.render.text.primitives import sanitize_name
 from bygones.usage.prices import load_prices
 
@@ -147,17 +149,6 @@ def _build_index(archive: Archive) -> None:
     archive.refresh()
 
 
-_UNEXPECTED_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What a mistake in our code raises: one transcript must not hide all others."""
-
-
 def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -> None:
     if not archive.has_index:
         _announce_indexing(archive, options)
@@ -177,9 +168,9 @@ def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -
         _print_warning(
             options, f"the archive is not up to date: {error.strerror or error}"
         )
-    except SystemFailure as error:
+    except (SystemFailure, SessionsNotIndexed) as error:
         _print_warning(options, f"the archive is not up to date: {error}")
-    except _UNEXPECTED_ERRORS as error:
+    except UNEXPECTED_ERRORS as error:
         archive.refresh()
         if not archive.has_index or os.environ.get("BYGONES_DEBUG"):
             raise

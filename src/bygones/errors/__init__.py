@@ -53,6 +53,7 @@
       * BytesLost
       * NothingRecovered
     + IndexNotFound
+    + SessionsNotIndexed
       * PurgeUnfinished
     + IndexDamaged
     + NotABackup
@@ -115,6 +116,7 @@ from bygones.errors.archive import (
     NotADatabase,
     NothingRecovered,
     PurgeUnfinished,
+    SessionsNotIndexed,
 )
 from bygones.errors.base import (
     BygonesError,
@@ -270,6 +272,7 @@ __all__ = [
     "ScannerFailed",
     "ScannerNotFound",
     "SecretsDetected",
+    "SessionsNotIndexed",
     "SignInFailed",
     "SourceUpdateRejected",
     "SqlError",

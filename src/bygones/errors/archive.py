@@ -142,6 +142,31 @@ class ArchiveNotAFolder(ArchiveError):
     hint = "move the file away, or choose another folder with --archive"
 
 
+class SessionsNotIndexed(ArchiveError):
+    """Unexpected errors occurred for some sessions; the others were indexed."""
+
+    count: int
+    first_source: str
+    first_error: Exception
+
+    hint = (
+        "all other sessions are up to date; these are tried again by each import, and"
+        " `bygones restore` still writes their files"
+    )
+
+    def __str__(self) -> str:
+        sessions = "1 session" if self.count == 1 else f"{self.count:,} sessions"
+        where, traceback = "", self.first_error.__traceback__
+        while traceback is not None:
+            name = traceback.tb_frame.f_code.co_name
+            where = f" ({name}, line {traceback.tb_lineno})"
+            traceback = traceback.tb_next
+        return (
+            f"{sessions} could not be indexed; the first is {self.first_source}:"
+            f" {self.first_error!r}{where}"
+        )
+
+
 class IndexNotFound(ArchiveError):
     """The archive has no index, or one that this version cannot use."""
 

@@ -28,6 +28,17 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130, "The command was interrupted with Ctrl-C."
 
 
+UNEXPECTED_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a mistake in our code raises; one session with it must not stop the others."""
+
+
 @dataclass_transform(eq_default=False)
 class BygonesError(Exception):
     """Base class of all errors.

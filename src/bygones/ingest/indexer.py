@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 
@@ -15,7 +16,8 @@ from bygones.assemble.agents import (
 )
 from bygones.assemble.dedupe import get_record_id
 from bygones.assemble.grouping import has_session_id, transcript_session_id
-from bygones.errors import ArchiveDamaged
+from bygones.errors import ArchiveDamaged, SessionsNotIndexed
+from bygones.errors.base import UNEXPECTED_ERRORS
 from bygones.ingest.derive import DerivedSession
 from bygones.ingest.growing import (
     NODES_PER_PART,
@@ -640,7 +642,10 @@ def derive_sessions(
     report: IngestReport,
     progress: ProgressReporter,
 ) -> None:
-    """Derive the rows of dirty sessions, and commit in batches."""
+    """Derive the rows of dirty sessions, and commit in batches.
+
+    :raises SessionsNotIndexed: after all others, if some failed; they stay dirty.
+    """
     index = archive_dir.index
     if index is None:
         return
@@ -651,7 +656,8 @@ def derive_sessions(
         tables.mark_titled_sessions_dirty()
     dirty = tables.dirty_sessions()
     on_derived = partial(_count_session, report, frozenset(dirty))
-    grown = _grow_sessions(archive_dir, tables, dirty, on_derived)
+    failures = _Failures()
+    grown = _grow_sessions(archive_dir, tables, dirty, on_derived, failures=failures)
     families = tables.group_families(
         [number for number in dirty if number not in grown]
     )
@@ -675,10 +681,40 @@ def derive_sessions(
                     parts = structs.replace(parts, agent_states=states)
                 on_result = partial(_write_family, tables, family, on_derived)
                 size = parts.encoded_size * _EXPANSION_FACTOR
-                indexer.workers.submit(DERIVE_TASK, parts, on_result, size=size)
+                indexer.workers.submit(
+                    DERIVE_TASK,
+                    parts,
+                    on_result,
+                    size=size,
+                    on_error=partial(failures.errors.__setitem__, family[0]),
+                )
                 progress.advance(1)
             indexer.workers.drain()
     progress.end()
+    failures.raise_first(archive_dir, tables)
+
+
+class _Failures:
+    """Unexpected errors by the number of a session; the first of its family."""
+
+    def __init__(self) -> None:
+        self.errors: dict[int, Exception] = {}
+
+    @contextmanager
+    def collected(self, number: int) -> Iterator[None]:
+        try:
+            yield
+        except UNEXPECTED_ERRORS as error:
+            self.errors[number] = error
+
+    def raise_first(self, archive_dir: ArchiveDir, tables: DerivedTables) -> None:
+        """Raise `SessionsNotIndexed` if there are any."""
+        for number, error in self.errors.items():
+            sources = map(archive_dir.byte_store.source, tables.session_sources(number))
+            names = [source.id for source in sources if source is not None]
+            raise SessionsNotIndexed(
+                archive_dir.folder, len(self.errors), "".join(names[:1]), error
+            ) from error
 
 
 def _grow_sessions(
@@ -686,8 +722,10 @@ def _grow_sessions(
     tables: DerivedTables,
     dirty: Sequence[int],
     on_derived: _OnDerived,
+    *,
+    failures: _Failures,
 ) -> set[int]:
-    """Derive the ends of sessions that only grew; return those."""
+    """Derive the ends of sessions that only grew; return those, and those that failed."""
     candidates = tables.dirty_sessions_with_settled_part()
     if not candidates:
         return set()
@@ -697,11 +735,13 @@ def _grow_sessions(
     grown = set()
     with tables.index.db:
         for number in sorted(candidates - related):
-            session = grow_session(archive_dir, tables, number)
+            session = None
+            with failures.collected(number), tables.index.db:
+                session = grow_session(archive_dir, tables, number)
             if session is not None:
                 grown.add(number)
                 on_derived(number, session)
-    return grown
+    return grown.union(failures.errors)
 
 
 def _write_family(
@@ -731,10 +771,17 @@ def _count_session(
 
 
 def rebuild_index(archive_dir: ArchiveDir, progress: ProgressReporter) -> IngestReport:
-    """Build a new index, and replace the old one when it is complete."""
+    """Build a new index, and replace the old one when it is complete.
+
+    :raises SessionsNotIndexed: after that, if some sessions are missing in it.
+    """
     report = IngestReport(problems=[])
     archive_dir.begin_index_build()
-    fill_index(archive_dir, report, progress)
+    try:
+        fill_index(archive_dir, report, progress)
+    except SessionsNotIndexed:
+        archive_dir.publish_index()
+        raise
     archive_dir.publish_index()
     return report
 

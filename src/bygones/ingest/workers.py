@@ -17,6 +17,7 @@ from typing import IO, Any, Generic, Self, TypeVar
 import msgspec
 from msgspec import structs
 
+from bygones.errors.base import UNEXPECTED_ERRORS
 from bygones.ingest.derive import DerivedSession, derive_family
 from bygones.ingest.index_batch import IndexBatch, LineBlock, index_block
 from bygones.ingest.loading import SessionFamily
@@ -116,15 +117,17 @@ class _PendingResult:
         *,
         fallback: Callable[[], Any],
         on_result: Callable[[Any], None],
+        on_error: Callable[[Exception], None] | None,
         size: int,
     ) -> None:
         self.size = size
         self._future = future
         self._fallback = fallback
         self._on_result = on_result
+        self._on_error = on_error
 
     def run(self) -> None:
-        self._on_result(self._future.result())
+        _deliver(self._future.result, self._on_result, self._on_error)
 
     def is_ready(self) -> bool:
         return self._future.done()
@@ -133,8 +136,27 @@ class _PendingResult:
         if self._future.done() or not self._future.cancel():
             return False
         self._future = Future()
-        self._future.set_result(self._fallback())
+        try:
+            self._future.set_result(self._fallback())
+        except UNEXPECTED_ERRORS as error:
+            self._future.set_exception(error)
         return True
+
+
+def _deliver(
+    compute: Callable[[], TaskResult],
+    on_result: Callable[[TaskResult], None],
+    on_error: Callable[[Exception], None] | None,
+) -> None:
+    """Pass a result on, or an unexpected error of the task."""
+    try:
+        result = compute()
+    except UNEXPECTED_ERRORS as error:
+        if on_error is None:
+            raise
+        on_error(error)
+    else:
+        on_result(result)
 
 
 class WorkerPool:
@@ -169,16 +191,26 @@ class WorkerPool:
         on_result: Callable[[TaskResult], None],
         *,
         size: int,
+        on_error: Callable[[Exception], None] | None = None,
     ) -> None:
-        """Run a task, then call `on_result` with its result."""
+        """Run a task, then call `on_result` with its result.
+
+        An unexpected error is raised, or passed to `on_error`.
+        """
         if self._executor is None or size > _MAX_REMOTE_BYTES:
             self.drain()
-            on_result(task.func(argument))
+            _deliver(partial(task.func, argument), on_result, on_error)
             return
         future = self._executor.submit(self._call_worker, task, argument)
         fallback = partial(task.func, argument)
         self._pending.append(
-            _PendingResult(future, fallback=fallback, on_result=on_result, size=size)
+            _PendingResult(
+                future,
+                fallback=fallback,
+                on_result=on_result,
+                on_error=on_error,
+                size=size,
+            )
         )
         self._pending_bytes += size
         while self._pending_bytes > _MAX_PENDING_BYTES:

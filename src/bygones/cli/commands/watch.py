@@ -26,7 +26,7 @@ from bygones.cli.output import (
     ingest_report_lines,
     print_objects,
 )
-from bygones.errors import ArchiveInUse, ExitCode
+from bygones.errors import ArchiveInUse, ExitCode, SessionsNotIndexed
 from bygones.model.base import IngestReport
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost
@@ -93,6 +93,8 @@ def _ingest_once(folder: Path, paths: tuple[Path, ...]) -> list[str]:
     except ArchiveInUse as error:
         # The other process may write for long; the watch catches up afterwards.
         return [f"{error}; continuing when it is done"]
+    except SessionsNotIndexed as error:
+        return [sanitize_name(str(error))]
 
 
 class _ChangePrinter:
