@@ -20,12 +20,11 @@ from bygones.hub.chunks import (
     ChunkBuilder,
     LineRedactor,
     PreparedChunk,
-    PushSelection,
     build_requests,
     identify_sources,
     machine_id,
-    select_sources,
 )
+from bygones.hub.push_selection import PushSelection, select_sources
 from bygones.model.base import NullProgress, ProgressReporter, SessionId, SourceId
 from bygones.redact.accounts import homes_of_sources
 from bygones.redact.engine import Redactor
