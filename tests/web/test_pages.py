@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.render.numbers import format_tokens, format_usd
+from bygones.render.numbers import format_usd
 from bygones.usage.prices import load_prices
 from bygones.web.app import ROUTES
 from bygones.web.conversation_view import MAX_FIRST_MESSAGES, WINDOW_SIZE
@@ -18,14 +18,11 @@ from tests.build import (
     Home,
     prompt,
     reply,
-    session_id,
     summary,
     thread,
     tool_result,
     tool_use,
 )
-from tests.cases.archives import CaseArchives
-from tests.files.story import Story
 from tests.web.archives import (
     AGENT,
     EDITED,
@@ -368,148 +365,6 @@ def test_message_as_markdown(page: WebClient) -> None:
     assert "Three lines" in page.get(f"/session/{PLAIN}/markdown").text
 
 
-def test_pages_show_what_commands_changed(case_archives: CaseArchives) -> None:
-    home = Home(case_archives.home("shell_edits"))
-    page = web_client(WebArchive(home, case_archives.archive("shell_edits")))
-
-    listed = page.get(f"/files?session={SESSION}").text
-    diff = page.get(f"/files?session={SESSION}&path=/work/demo/a.py").text
-    large = page.get(f"/files?session={SESSION}&path=/work/demo/big").text
-    session = page.get(f"/session/{SESSION}").text
-
-    assert "/work/demo/many7.txt" in listed
-    assert ">not recorded<" in listed
-    assert '>-two</del><ins data-new="2">+<span class="n">2</span></ins>' in diff
-    assert "lines not recorded" in large
-    assert "changed a.py +1 \N{MINUS SIGN}1" in session
-    assert '>-two</del><ins data-new="2">+2</ins>' in session
-
-
-def test_lines_of_an_edit_without_a_patch_are_not_counted_as_zero(
-    tmp_path: Path,
-) -> None:
-    home = Home(tmp_path / ".claude")
-    edit = tool_use("Edit", file_path="/w/a.py", old_string="b", new_string="c\nd")
-    lines = thread(prompt("Go"), reply([edit]), tool_result("toolu_1", "Done."))
-    home.session(SESSION, lines)
-    Archive.ingest(tmp_path / "archive", [home.path])
-    page = web_client(WebArchive(home, tmp_path / "archive"))
-
-    listed = page.get(f"/files?session={SESSION}").text
-    diff = page.get(f"/files?session={SESSION}&path=/w/a.py").text
-
-    assert ">+0<" not in listed
-    assert "not recorded" in listed
-    assert "+2 \N{MINUS SIGN}1" in diff
-
-
-def test_file_page_shows_diffs(page: WebClient) -> None:
-    text = page.get(f"/files?session={EDITED}&path={EDITED_PATH}").text
-
-    assert "<ins>" in text
-    assert "<b>new</b> words" in text
-    assert EDITED in page.get(f"/files?path={EDITED_PATH}").text
-    assert "No session changed" in page.get("/files?path=nowhere.py").text
-
-
-def test_versions_of_a_file_have_origins_and_need_no_script(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    story = Story(SESSION)
-    story.say("Write <b>it</b>")
-    story.write("old()\n<script>alert(1)</script>\n", path="/work/demo/x.py")
-    story.say("Change it")
-    before = "old()\n<script>alert(1)</script>\n"
-    story.edit("old()", "new()", before, path="/work/demo/x.py")
-    story.write_to(home)
-    Archive.ingest(tmp_path / "archive", [home.path])
-    page = web_client(WebArchive(home, tmp_path / "archive"))
-
-    last = page.get("/file?path=/work/demo/x.py").text
-    first = page.get("/file?path=/work/demo/x.py&version=1").text
-
-    assert 'value="2" data-labels' in last
-    changes = page.get("/file?path=/work/demo/x.py&view=unified").text
-    assert "+new()</ins>" in changes
-    assert 'title="Write &lt;b&gt;it&lt;/b&gt;"' in last
-    assert f"{SESSION[:8]}:2" in last
-    assert "<script>alert" not in last
-    assert "new()" not in first
-    assert page.get("/file?path=nothing.py").status == 404
-    assert page.get("/file?path=/work/demo/x.py&version=x").status == 400
-    assert page.get("/file").status == 404
-
-
-def test_a_file_is_shown_at_any_turn_of_any_branch(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    path = "/work/demo/x.py"
-    story = Story(SESSION)
-    story.say("Write")
-    fork = story.write("a = 1\nb = 2\n", path=path)
-    story.say("Abandoned")
-    story.edit("a = 1", "a = 111", "a = 1\nb = 2\n", path=path)
-    story.rewind(fork)
-    story.say("Again")
-    story.edit("b = 2", "b = 3", "a = 1\nb = 2\n", path=path)
-    last = story.edit("b = 3", "b = 4", "a = 1\nb = 3\n", path=path)
-    story.say("Look")
-    story.read("# mine\na = 1\nb = 4\n", path=path)
-    story.write_to(home)
-    Archive.ingest(tmp_path / "archive", [home.path])
-    page = web_client(WebArchive(home, tmp_path / "archive"))
-    call = next(r for r in story.records if r["uuid"] == last)["message"]["content"]
-
-    def text(query: str) -> str:
-        return _plain_text(page.get(f"/file?path={path}{query}").text)
-
-    assert "111" not in text("")
-    assert "b = 3" in text("&turn=2&view=unified")
-    assert "b = 4" in text("&turn=2")  # a turn ends with its last version
-    assert "b = 4" in text(f"&call={call[0]['tool_use_id']}")
-    assert "user?" in text("")  # not recorded
-    assert "between 2026" in page.get(f"/file?path={path}").text
-    abandoned = text(f"&branch={SESSION}:2")
-    assert "a = 111" in abandoned
-    assert "b = 4" not in abandoned
-    assert "Version 1 compared with 4" in text("&view=split&from=1")
-    assert f"branch={SESSION}%3A2" in page.get(f"/session/{SESSION}?branch=1").text
-    assert "The file after this change" in page.get(f"/session/{SESSION}").text
-    assert page.get(f"/file?path={path}&branch=x").status == 400
-    assert page.get(f"/file?path={path}&branch=x:1").status == 404
-    assert page.get(f"/file?path={path}&view=x").status == 400
-
-
-def _plain_text(html: str) -> str:
-    return re.sub("<[^>]*>", "", html)
-
-
-def test_usage_as_csv(page: WebClient) -> None:
-    answer = page.get("/usage.csv?by=model")
-
-    assert answer.headers["content-type"].startswith("text/csv")
-    assert answer.text.splitlines()[0].startswith("key,title,replies")
-
-
-def test_numbers_of_the_usage_chart_follow_its_range_and_split(page: WebClient) -> None:
-    links = re.findall(
-        r'href="(/usage-chart.csv[^"]*)"',
-        page.get("/usage?since=all&split=project&measure=tokens").text,
-    )
-    whole = page.get(links[0].replace("&amp;", "&"))
-    days = [line.split(",") for line in whole.text.splitlines()[1:]]
-    by_model = page.get("/usage-chart.csv?since=all").text.splitlines()
-
-    assert whole.text.splitlines()[0] == "from,to,project,tokens,cost"
-    assert 'filename="usage-by-project-over-time.csv"' in str(whole.headers)
-    assert by_model[0] == "from,to,model,tokens,cost"
-    total = sum(int(line.split(",")[3]) for line in by_model[1:])
-    assert sum(int(day[3]) for day in days) == total > 0
-    later = f"since={days[-1][1]}&until={days[-1][1]}"
-    assert {
-        line.split(",")[0]
-        for line in page.get(f"/usage-chart.csv?{later}").text.splitlines()[1:]
-    } == {days[-1][1]}
-
-
 def test_problems_are_grouped_by_kind(page: WebClient) -> None:
     text = page.get("/problems?kind=not-json").text
 
@@ -562,84 +417,6 @@ def test_lists_show_annotations(tmp_path: Path) -> None:
     assert "starred" in line
 
 
-def test_chart_has_axes_and_links_to_its_sessions(page: WebClient) -> None:
-    text = page.get("/usage").text
-    chart = text.partition('<svg class="chart"')[2].partition("</svg>")[0]
-
-    assert '<text class="y"' in chart
-    assert ">Jan 5</text>" in chart
-    assert "on=2026-01-05&amp;model=claude-sonnet-4-5-20250929" in chart
-    assert text.count(">Jan ") + text.count(">Dec ") >= 10  # also days without usage
-
-
-def test_figures_of_the_usage_page_are_those_of_the_library(
-    page: WebClient, web_archive: WebArchive
-) -> None:
-    with Archive.open(web_archive.folder) as archive:
-        total = archive.usage("day", now=web_archive.now, query="after:30d").total
-    text = page.get("/usage?since=30d").text
-    tiles = dict(re.findall(r'class="label">([^<]*)</span><b>([^<]*)</b>', text))
-
-    assert tiles["Cost"] == format_usd(total.cost or 0)
-    assert tiles["Replies"] == f"{total.replies:,}"
-    assert tiles["Tokens"] == format_tokens(total.tokens)
-    assert tiles["Cache hit rate"] == f"{total.cache_hit_rate:.0%}"
-
-
-@pytest.mark.parametrize("split", ["model", "project", "tool", "agent"])
-@pytest.mark.parametrize("measure", ["cost", "tokens"])
-def test_usage_is_drawn_for_every_split(
-    split: str, measure: str, page: WebClient
-) -> None:
-    query = f"since=all&split={split}&measure={measure}"
-    answer = page.get(f"/usage.svg?{query}")
-
-    assert page.get(f"/usage?{query}").status == 200
-    assert answer.headers["content-type"] == "image/svg+xml"
-    assert '<rect class="s0"' in answer.text
-    assert "<a " not in answer.text
-    assert page.get(f"/usage?{query}&since=2026-01-05&until=2026-01-05").status == 200
-
-
-def test_downloaded_chart_names_its_colors(page: WebClient) -> None:
-    text = page.get("/usage.svg?since=all&split=model").text
-    shown = page.get("/usage?since=all&split=model").text
-    legend = re.search(r'<ul class="legend".*?</ul>', shown)
-
-    assert legend
-    names = re.findall(r"<a [^>]*>([^<]+)</a>", legend[0])
-    assert names
-    assert (
-        re.findall(r'rx="2"/><text [^>]*>([^<]+)</text>', text)[: len(names)] == names
-    )
-
-
-def test_weeks_of_two_years_are_labeled_with_the_year(page: WebClient) -> None:
-    text = page.get("/usage.svg?since=2025-07-01&until=2026-03-01").text
-
-    assert ", 2025</text>" in text
-    assert ", 2026</text>" in text
-
-
-def test_axis_of_small_costs_has_different_labels(tmp_path: Path) -> None:
-    home = Home(tmp_path / ".claude")
-    home.session(SESSION, thread(prompt("One"), reply("Yes.")))
-    Archive.ingest(tmp_path / "archive", [home.path])
-    page = web_client(WebArchive(home, tmp_path / "archive"))
-
-    labels = re.findall(r'class="y"[^>]*>([^<]+)<', page.get("/usage").text)
-
-    assert len(labels) > 2
-    assert len(set(labels)) == len(labels)
-
-
-def test_usage_without_matches_names_the_filter(page: WebClient) -> None:
-    text = page.get("/usage?q=project:nope").text
-
-    assert "No usage matches project:nope in this period." in text
-    assert "Clear filters" in text
-
-
 def test_session_with_one_branch_has_nothing_to_compare(page: WebClient) -> None:
     answer = page.get(f"/session/{PLAIN}/compare")
 
@@ -653,61 +430,6 @@ def test_search_without_results_says_so_once(page: WebClient) -> None:
     assert "No match for zzqqxy." in text
     assert "No results" not in text
     assert "Best match" not in text
-
-
-@pytest.mark.parametrize(
-    "query", ["split=day", "split=x", "measure=x", "by=x", "since=x", "until=x"]
-)
-def test_wrong_parameters_of_usage_are_rejected(query: str, page: WebClient) -> None:
-    assert page.get(f"/usage?{query}").status == 400
-
-
-def test_files_page_counts_each_file_once(page: WebClient) -> None:
-    text = page.get("/files").text
-
-    assert "2 files</p>" in text
-    assert "the newest" not in text
-
-
-def test_files_are_filtered_by_project_and_shown_relative_to_it(
-    tmp_path: Path,
-) -> None:
-    home = Home(tmp_path / ".claude")
-    for number, project in enumerate(("/work/one", "/work/two"), 1):
-        story = Story(session_id(number), f"s{number}")
-        story.say("Create")
-        story.write("text\n", path=f"{project}/src/{number}.py")
-        for record in story.records:
-            record["cwd"] = project
-        story.write_to(home)
-    Archive.ingest(tmp_path / "archive", [home.path])
-    client = web_client(WebArchive(home, tmp_path / "archive"))
-    everything = client.get("/files").text
-    one = client.get("/files?project=/work/one").text
-
-    assert "2 files</p>" in everything
-    assert "1.py <small>src/</small>" in one
-    assert "2.py" not in one
-
-
-def test_changes_of_an_abandoned_branch_are_listed_separately(tmp_path: Path) -> None:
-    home = Home(tmp_path / ".claude")
-    story = Story()
-    story.say("Create")
-    fork = story.write("text\n")
-    story.say("Try")
-    story.edit("text", "other", "text\n")
-    story.rewind(fork)
-    story.say("Change")
-    story.edit("text", "better", "text\n")
-    story.write_to(home)
-    Archive.ingest(tmp_path / "archive", [home.path])
-    client = web_client(WebArchive(home, tmp_path / "archive"))
-
-    for query in (f"session={SESSION}", "path=/work/demo/a.py"):
-        text = client.get(f"/files?{query}").text
-        assert text.count("abandoned branch 2") == 1
-        assert text.count('class="added"') == 2
 
 
 def test_turns_agents_and_header_show_costs(tmp_path: Path) -> None:
