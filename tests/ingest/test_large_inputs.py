@@ -136,3 +136,34 @@ def test_heap_is_trimmed_after_each_batch_and_before_deriving(
 
     assert calls == ["trim", "trim"]
     assert differing_tables(sandbox) == []
+
+
+LINE = 64_000_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"neither JSON nor short " * (LINE // 23) + b"\n",
+        pytest.param(
+            Random(1).randbytes(LINE).replace(b"\n", b" "),  # noqa: S311
+            marks=pytest.mark.full,
+        ),
+    ],
+    ids=["text", "unfinished, incompressible"],
+)
+def test_giant_line_of_junk_is_in_memory_once(line: bytes, tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), [prompt("usual")])
+    usual = peak_memory(sandbox.archive, sandbox.home.path)
+    with path.open("ab") as file:
+        file.write(line)
+
+    first = peak_memory(sandbox.archive, sandbox.home.path)
+    with path.open("ab") as file:
+        file.write(b"and more")
+    second = peak_memory(sandbox.archive, sandbox.home.path)
+    rebuilding = peak_memory(sandbox.archive, Path("rebuild"))
+
+    assert sandbox.generations(path) == [path.read_bytes()]
+    assert max(first, second, rebuilding) - usual < 2.2 * LINE

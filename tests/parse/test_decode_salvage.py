@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from unittest.mock import patch
 
 import pytest
@@ -401,6 +402,18 @@ def test_very_long_damaged_line_is_reported_but_not_searched(
     monkeypatch.setattr(decode, "_MAX_DIVIDED_BYTES", 2)
 
     assert kinds(raw) == expected
+
+
+@pytest.mark.parametrize("end", [b"\n", b" ", b"\0\n"])
+def test_very_long_damaged_line_is_not_copied(end: bytes) -> None:
+    size = decode._MAX_DIVIDED_BYTES + 1
+    damaged = source_line(b'{"a":"' + b"x" * size + end)
+    tracemalloc.start()
+    try:
+        [*decode.salvage_line(damaged)]
+        assert tracemalloc.get_traced_memory()[1] < size // 8
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -46,6 +47,7 @@ _UNVERIFIED_CTIME = 0
 that the next thorough scan does it.
 """
 _HEAD_BYTES = 1 << 16
+_HASHED_BYTES = 1 << 20
 
 
 class ChangedSource(Struct, frozen=True, kw_only=True):
@@ -255,22 +257,18 @@ class ChangeDetector:
         self, source: SourceFile, stored_source: StoredSource
     ) -> bool:
         """Whether the stored unfinished line is still in the file."""
-        if stored_source.size == stored_source.stored_bytes:
+        if not stored_source.has_fragment:
             return True
         try:
-            fragment = self._archive_db.fragment(
+            found = self._archive_db.fragment_range(
                 stored_source.number, stored_source.generation
             )
         except ArchiveDamaged:
             return False
-        return (
-            _read_range(
-                source,
-                stored_source.stored_bytes,
-                stored_source.stored_bytes + len(fragment),
-            )
-            == fragment
-        )
+        if found is None:
+            return True
+        start, stop, digest = found
+        return _hash_range(source, start, stop) == digest
 
     def _find_missing(
         self, found_ids: set[SourceId], walked_paths: Iterable[Path]
@@ -429,6 +427,17 @@ def _path_within_owner(source: SourceFile) -> str:
 
 def _read_range(source: SourceFile, start: int, stop: int) -> bytes | Problem:
     return read_at(Position(source.id, 0, start, stop - start))
+
+
+def _hash_range(source: SourceFile, start: int, stop: int) -> bytes:
+    """Return the hash of a range of a file, which may be a giant line."""
+    digest = sha256()
+    for at in range(start, stop, _HASHED_BYTES):
+        raw = _read_range(source, at, min(at + _HASHED_BYTES, stop))
+        if isinstance(raw, Problem):
+            return b""
+        digest.update(raw)
+    return digest.digest()
 
 
 def _agent_transcript_path(source: SourceFile) -> str:

@@ -25,11 +25,11 @@ from bygones.model.base import (
 )
 from bygones.runtime import limit_malloc_arenas, trim_heap
 from bygones.sources.fingerprint import fingerprint_bytes
-from bygones.sources.lines import read_line_blocks
+from bygones.sources.lines import LONG_LINE_BYTES, read_line_blocks
 from bygones.sources.walk import discover_sources
 from bygones.store.archive_db import CHUNK_SIZE, ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.compression import CompressionQueue, HashedFrame
+from bygones.store.compression import CompressionQueue, HashedFrame, sha256_digest
 
 COMMIT_BYTES = 256 * 1024 * 1024
 """Bytes after which everything is committed; limits memory and loss by a crash."""
@@ -196,11 +196,11 @@ class ImportRun:
             elif source.kind.is_transcript and not block[1].endswith(b"\n"):
                 writer.fragment = block[1]
             else:
-                self._store_bytes(stored, *writer.append(*block))
+                self._store_bytes(stored, writer.append(*block))
                 self._index_bytes(stored, *block)
             del block  # it may be a giant line
         if writer.pending:
-            self._store_bytes(stored, writer.start, writer.pending)
+            self._store_bytes(stored, [(writer.start, writer.pending)])
         if len(self._report.problems) > problem_count:
             writer.keep_fragment(self._archive_db)
         stored = writer.build_stored_source(source)
@@ -224,25 +224,27 @@ class ImportRun:
         stored = change.stored_source
         if stored is None or change.is_rewritten or not stored.has_fragment:
             return False
+        key = (stored.number, stored.generation)
         try:
-            fragment = self._archive_db.fragment(stored.number, stored.generation)
+            start, stop, digest = self._archive_db.fragment_range(*key) or (0, 0, b"")
+            if start < stop <= start + len(blocks.data):
+                return sha256_digest(memoryview(blocks.data)[: stop - start]) != digest
+            return not blocks.start_with(self._archive_db.fragment(*key))
         except ArchiveDamaged:
             return True
-        return not blocks.start_with(fragment)
 
     def _store_bytes(
-        self, stored_source: StoredSource, start: int, data: bytes
+        self, stored_source: StoredSource, blocks: Iterable[tuple[int, bytes]]
     ) -> None:
         """Add bytes to the archive, a giant line in parts."""
-        part_size = 8 * CHUNK_SIZE
-        for offset in range(0, len(data), part_size):
-            part = data[offset : offset + part_size] if len(data) > part_size else data
-            part_start = start + offset
-            on_done = partial(
-                self._add_chunk, stored_source, part_start, part_start + len(part)
-            )
-            self._compression.submit(part, on_done)
-        self._uncommitted_bytes += len(data)
+        size = 8 * CHUNK_SIZE
+        for start, data in blocks:
+            for at in range(0, len(data), size):
+                part = data[at : at + size] if len(data) > size else data
+                place = (start + at, start + at + len(part))
+                on_done = partial(self._add_chunk, stored_source, *place)
+                self._compression.submit(part, on_done)
+            self._uncommitted_bytes += len(data)
 
     def _add_chunk(
         self, stored_source: StoredSource, start: int, stop: int, frame: HashedFrame
@@ -278,11 +280,16 @@ class _FirstBlock:
         self.first = next(self._blocks, None)
         self._second: tuple[int, bytes] | Problem | None = None
 
+    @property
+    def data(self) -> bytes:
+        """The bytes of the first block, if it could be read."""
+        return self.first[1] if isinstance(self.first, tuple) else b""
+
     def start_with(self, raw: bytes) -> bool:
         """Whether these bytes are read first, or can't be read because of a problem."""
         if self.first is None or isinstance(self.first, Problem):
             return self.first is not None
-        data = self.first[1]
+        data = self.data
         if len(data) < len(raw) and raw.startswith(data):
             self._second = next(self._blocks, None)
             return isinstance(self._second, Problem)
@@ -317,12 +324,17 @@ class _SourceWriter:
             self._head = archive_db.read_bytes(*key, 0, _FINGERPRINT_BYTES)
             self.start, self.pending = archive_db.pop_small_last_chunk(stored_source)
 
-    def append(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """Return the bytes to store, and their offset."""
+    def append(self, start: int, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the bytes to store, with their offsets."""
         if len(self._head) < _FINGERPRINT_BYTES:
             self._head = (self._head + data)[:_FINGERPRINT_BYTES]
         self._tail = (self._tail + data[-_FINGERPRINT_BYTES:])[-_FINGERPRINT_BYTES:]
-        stored = self.start, self.pending + data if self.pending else data
+        if not self.pending:
+            stored = [(start, data)]
+        elif len(data) < LONG_LINE_BYTES:
+            stored = [(self.start, self.pending + data)]
+        else:
+            stored = [(self.start, self.pending), (start, data)]
         self.start = self._end = start + len(data)
         self.pending = b""
         return stored

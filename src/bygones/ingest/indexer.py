@@ -45,7 +45,7 @@ from bygones.model.base import (
 )
 from bygones.model.nodes import RecordNode, Transcript
 from bygones.model.summary import REPLAY_ID_PREFIXES
-from bygones.sources.lines import split_lines
+from bygones.sources.lines import LineBuffer, split_lines
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables
@@ -154,6 +154,7 @@ class Indexer:
                 self._report.problems.append(block)
             else:
                 self.add_block(stored_source, block)
+            del block  # it may be a giant line
         self.finish_source(stored_source)
 
     def _line_blocks(
@@ -163,32 +164,32 @@ class Indexer:
 
         A damaged chunk loses the lines in it and is reported as a problem.
         """
-        position = start
-        rest = b""
+        lines = LineBuffer(start)
+        end = start
         chunks = self._archive_dir.byte_store.try_read_chunks(
             stored_source.number, stored_source.generation, start=start
         )
         for chunk, raw in chunks:
-            if chunk.start > position + len(rest):
-                yield _missing_bytes(stored_source, position, chunk.start)
-                position, rest = chunk.start, b""
+            if chunk.start > end:
+                yield _missing_bytes(stored_source, lines.start, chunk.start)
+                end = chunk.start
+                lines = LineBuffer(end)
             if raw is None:
-                position, rest = min(chunk.stop, stop), b""
+                end = min(chunk.stop, stop)
+                lines = LineBuffer(end)
                 kind = "lost" if chunk.lost_ns else "damaged"
-                yield _missing_bytes(stored_source, chunk.start, position, kind)
+                yield _missing_bytes(stored_source, chunk.start, end, kind)
                 continue
-            from_offset = max(position + len(rest), chunk.start)
-            joined = rest + raw[from_offset - chunk.start : stop - chunk.start]
-            is_last = chunk.stop >= stop
-            cut = len(joined) if is_last else joined.rfind(b"\n") + 1
-            if cut:
-                yield line_block(stored_source, position, joined[:cut])
-            position += cut
-            rest = joined[cut:]
-            if is_last:
-                return
-        if position + len(rest) < stop:
-            yield _missing_bytes(stored_source, position, stop)
+            part = raw[end - chunk.start : stop - chunk.start]
+            end += len(part)
+            for block in lines.add(part, 1):
+                yield line_block(stored_source, *block)
+        if end < stop:
+            yield _missing_bytes(stored_source, lines.start, stop)
+        else:
+            start, rest = lines.pop()
+            if rest:
+                yield line_block(stored_source, start, rest)
 
     def _indexed_source(self, stored_source: StoredSource) -> IndexedSource | None:
         """Return the state of a source; `None` if it has a new generation."""

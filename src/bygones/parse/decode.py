@@ -432,7 +432,7 @@ def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
         yield from _gap_problems(line, end, size)
         return
     is_whole = not first and raw[end : end + 2] in {b"", b"\n"}
-    whole = _parse_whole(position, raw if is_whole else raw[first:end])
+    whole = _parse_whole(position, raw if is_whole else memoryview(raw)[first:end])
     if isinstance(whole, str):
         yield from _split_spliced(line, first, end, whole)
     else:
@@ -441,7 +441,7 @@ def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
 
 
 def _parse_whole(
-    position: Position, raw: bytes
+    position: Position, raw: bytes | memoryview
 ) -> list[SalvagedObject | Problem] | str:
     """Return the object, or the reason why the bytes are not JSON at all."""
     try:
@@ -452,8 +452,8 @@ def _parse_whole(
     except _SALVAGE_ERRORS as error:
         reason = str(error)
     else:
-        return [SalvagedObject(position, raw)]
-    repaired = _repair_json(raw) if len(raw) <= _MAX_REPAIRED_BYTES else None
+        return [SalvagedObject(position, bytes(raw))]
+    repaired = _repair_json(bytes(raw)) if len(raw) <= _MAX_REPAIRED_BYTES else None
     if repaired is None:
         return reason
     if not repaired.startswith(b"{"):
@@ -461,9 +461,9 @@ def _parse_whole(
     return [Problem("repaired", position, reason), SalvagedObject(position, repaired)]
 
 
-def check_utf8(raw: bytes) -> None:
+def check_utf8(raw: bytes | memoryview) -> None:
     """Raise if bytes are not UTF-8; a long line is not decoded as a whole."""
-    if raw.isascii():
+    if isinstance(raw, bytes) and raw.isascii():
         return
     decoder = getincrementaldecoder("utf-8")()
     for start in range(0, len(raw), _TAIL_BYTES):
@@ -633,11 +633,10 @@ _FieldPairs = list[tuple[str, Any]]
 
 def _gap_problems(line: Line, start: int, end: int) -> Iterator[Problem]:
     """Yield a problem if the bytes between two records are not blank."""
-    between = line.raw[start:end]
-    if between.strip(_BLANK_BYTES):
+    if _NONBLANK.search(line.raw, start, end):
         detail = f"{end - start} bytes of a torn record"
         yield Problem("spliced", _position_within(line, start, end), detail)
-    elif b"\0" in between:
+    elif line.raw.find(b"\0", start, end) >= 0:
         yield Problem("nul-run", _position_within(line, start, end))
 
 

@@ -146,7 +146,7 @@ def read_line_blocks(
         if isinstance(opened, Problem):
             yield opened
             return
-        lines = _LineBuffer(start)
+        lines = LineBuffer(start)
         problem = None
         for raw in _read_buffers(opened, source_id, start, buffer_size):
             if isinstance(raw, Problem):
@@ -158,14 +158,15 @@ def read_line_blocks(
             yield problem
 
 
-class _LineBuffer:
+class LineBuffer:
     """Joins what is read to blocks of whole lines; a very long line is its own block.
 
     `BytesIO` returns its bytes without a copy, which a list of parts does not.
     """
 
     def __init__(self, start: int) -> None:
-        self._start = start
+        self.start = start
+        """The offset of the next block."""
         self._buffer = BytesIO()
         self._line_start = 0
         """Where the last, unfinished line starts in the buffer."""
@@ -191,11 +192,11 @@ class _LineBuffer:
 
     def pop(self, end: bytes = b"") -> tuple[int, bytes]:
         """Return all bytes with their offset, and start a new block after them."""
-        start = self._start
+        start = self.start
         if self._buffer.tell():
             self._buffer.write(end)
             end, self._buffer = self._buffer.getvalue(), BytesIO()
-        self._start, self._line_start = start + len(end), 0
+        self.start, self._line_start = start + len(end), 0
         return start, end
 
     def _cut_lines(self) -> tuple[int, bytes]:

@@ -30,8 +30,9 @@ from bygones.store.compression import (
     MARK_SIZE,
     ChunkHead,
     HashedFrame,
-    compress_and_hash,
+    compress_in_parts,
     decompress,
+    decompress_blob,
     load_accepted_ns,
     sha256_digest,
 )
@@ -439,21 +440,36 @@ class ArchiveDB:
             sql = "DELETE FROM fragment WHERE source = ? AND generation = ?"
             self.db.execute(sql, key)
             return
+        # It may be a giant line: compressed twice, its frame is never in memory, of
+        # which SQLite would make two copies.
+        size = sum(map(len, compress_in_parts(data)))
         self.db.execute(
             "INSERT OR REPLACE INTO fragment VALUES (?, ?, ?, ?, ?)",
-            (*key, start, *compress_and_hash(data)),
+            (*key, start, sha256_digest(data), apsw.zeroblob(size)),
         )
+        row = self.db.last_insert_rowid()
+        with self.db.blob_open("main", "fragment", "frame", row, True) as blob:
+            for part in compress_in_parts(data):
+                blob.write(part)
 
     def fragment(self, number: int, generation: int) -> bytes:
         """Return the unfinished last line of a source."""
-        sql = "SELECT hash, frame FROM fragment WHERE source = ? AND generation = ?"
-        with translate_read_errors(self.path):
+        what = f"fragment of source {number}"
+        sql = "SELECT rowid, hash FROM fragment WHERE source = ? AND generation = ?"
+        with translate_read_errors(self.path), self.db:  # the row may be replaced
             row = fetch_one(self.db, sql, (number, generation))
-        return (
-            self.decompress_verified(f"fragment of source {number}", row[0], row[1])
-            if row
-            else b""
-        )
+            if row is None:
+                return b""
+            with self.db.blob_open("main", "fragment", "frame", row[0], False) as blob:
+                self._refuse_lost(what, blob.read(MARK_SIZE))
+                blob.seek(0)
+                try:
+                    raw = decompress_blob(blob)
+                except apsw.Error:
+                    raise
+                except Exception as error:
+                    raise ArchiveDamaged(self.path, f"{what}: {error}") from error
+        return self._verify(what, row[1], raw)
 
     def read_chunks(
         self, number: int, generation: int, *, start: int = 0, stop: int = sys.maxsize
@@ -481,6 +497,7 @@ class ArchiveDB:
     ) -> Iterator[tuple[Chunk, bytes | None]]:
         """Yield chunks with their bytes, or `None` instead of damaged bytes.
 
+        They are not cached: each is used once, and those of a giant line are large.
         If not even the list of chunks can be read, yield one damaged chunk without an
         end.
         """
@@ -491,7 +508,7 @@ class ArchiveDB:
             return
         for chunk in chunks:
             try:
-                raw = self._cached_chunk(chunk.id, chunk.hash)
+                raw = self.load_chunk(chunk.id, chunk.hash)
             except BytesLost as error:
                 yield structs.replace(chunk, lost_ns=error.accepted_ns), None
             except ArchiveDamaged:
@@ -623,14 +640,20 @@ class ArchiveDB:
     def decompress_verified(
         self, what: str, expected: bytes, frame: bytes, size: int = 0
     ) -> bytes:
-        if accepted_ns := load_accepted_ns(frame):
-            day = datetime.fromtimestamp(accepted_ns // 10**9, UTC).date()
-            detail = f"{what}, accepted on {day}"
-            raise BytesLost(self.path, detail, accepted_ns)
+        self._refuse_lost(what, frame)
         try:
             raw = decompress(frame, expected_size=size)
         except Exception as error:
             raise ArchiveDamaged(self.path, f"{what}: {error}") from error
+        return self._verify(what, expected, raw)
+
+    def _refuse_lost(self, what: str, frame: bytes) -> None:
+        if accepted_ns := load_accepted_ns(frame):
+            day = datetime.fromtimestamp(accepted_ns // 10**9, UTC).date()
+            detail = f"{what}, accepted on {day}"
+            raise BytesLost(self.path, detail, accepted_ns)
+
+    def _verify(self, what: str, expected: bytes, raw: bytes) -> bytes:
         if sha256_digest(raw) != expected:
             raise ArchiveDamaged(self.path, f"{what} has a different hash")
         return raw

@@ -5,15 +5,16 @@ from __future__ import annotations
 from _thread import _local as local  # threading.local, without importing threading
 from collections import deque
 from struct import Struct as BinaryFormat
-from typing import TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Self, cast
 
 # `list` neither hashes nor decompresses, and must start fast.
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future, ThreadPoolExecutor
     from hashlib import _Hash
 
     import zstandard
+    from apsw import Blob
 
 __all__ = [
     "MARK_SIZE",
@@ -23,7 +24,9 @@ __all__ = [
     "HashedFrame",
     "compress",
     "compress_and_hash",
+    "compress_in_parts",
     "decompress",
+    "decompress_blob",
     "load_accepted_ns",
     "mark_as_lost",
     "sha256_digest",
@@ -38,8 +41,13 @@ _MAX_PENDING_BYTES = 4 * 1024 * 1024
 _MAX_RATIO = 32 * 1024
 """Bytes per compressed byte at most: a block of 128 KiB takes four."""
 
+_MAX_HEADER_BYTES = 18
+"""The longest header of a frame."""
 
-def sha256_digest(data: bytes) -> bytes:
+_PART_BYTES = 512 * 1024
+
+
+def sha256_digest(data: bytes | memoryview) -> bytes:
     return _CODECS.sha256(data).digest()
 
 
@@ -68,6 +76,30 @@ def decompress(
     return _CODECS.decompressor.decompress(
         frame, max_output_size=expected_size, allow_extra_data=not is_foreign
     )
+
+
+def compress_in_parts(data: bytes) -> Iterator[bytes]:
+    """Yield the parts of a frame, which may be as large as the data."""
+    frame = _CODECS.compressor.compressobj(size=len(data))
+    view = memoryview(data)
+    for start in range(0, len(data), _PART_BYTES):
+        yield frame.compress(view[start : start + _PART_BYTES])
+    yield frame.flush()
+
+
+def decompress_blob(blob: Blob) -> bytes:
+    """Return the bytes of a frame in a database, which is read in parts.
+
+    There may be fewer bytes if it is damaged: compare a checksum.
+    """
+    claimed = _CODECS.content_size(blob.read(_MAX_HEADER_BYTES))
+    if not 0 <= claimed <= blob.length() * _MAX_RATIO:
+        raise _CODECS.error_type(
+            f"a frame of {blob.length()} bytes claims to hold {claimed}"
+        )
+    blob.seek(0)
+    file = cast("IO[bytes]", blob)
+    return _CODECS.decompressor.stream_reader(file).read(claimed)
 
 
 class ChunkHead:
@@ -134,7 +166,7 @@ class CompressionQueue:
 class _Codecs(local):
     """Contexts that are expensive to create and usable by one thread only."""
 
-    sha256: Callable[[bytes], _Hash]
+    sha256: Callable[[bytes | memoryview], _Hash]
     compressor: zstandard.ZstdCompressor
     decompressor: zstandard.ZstdDecompressor
     content_size: Callable[[bytes], int]
