@@ -120,6 +120,25 @@ def test_placeholder_is_recognized(value: str) -> None:
     assert is_placeholder(value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: argon2id (m=65536,t=3,p=4)",
+        "Password: PBKDF2-HMAC-SHA256",
+        "key exchange: X25519, cipher: xchacha20-poly1305",
+        "Symmetric Encryption Key: ChaCha20",
+        "token lifetime: 15min30s",
+        "session token: 1h30m15s.",
+        "access_token=PT15M30S",
+        "secret: 2026-01-31T08:15:00.123Z",
+        "sed -i 's/password: .*1/password: x/' a.yml",
+        "docker run -p 8080:80/tcp x",
+    ],
+)
+def test_algorithm_or_time_after_a_word_for_secrets_is_kept(text: str) -> None:
+    assert REDACTOR.redact_text(text) == text
+
+
 @pytest.mark.parametrize("word", ["example", "EXAMPLE", "12345678901", "xxxx", "dummy"])
 def test_token_that_contains_a_placeholder_word_is_redacted(word: str) -> None:
     token = "gh" + "p_" + (word + "q8Zk3Lw0Vt7Xr2Ym5Nb9Hc4Jd6Fs1Gp8Ta3")[:36]

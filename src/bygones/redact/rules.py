@@ -31,9 +31,9 @@ _MIN_DISTINCT_CHARS = 5
 _MIN_MIXED_LENGTH = 8
 _REFERENCE = re.compile(
     r"\$(?:\w+$|[A-Z_{(])|<|\{|\[|%\w+%|%[sd({]|#\{|[A-Za-z_][\w.:]*[(\[<]|!"
-    r"|f?\\*[\"'`]|\d{2,5}:\d{2,5}$"
+    r"|f?\\*[\"'`]|\d{2,5}:\d{2,5}(?:/\w{3,4})?$|\.[*+]"
 )
-"""A variable, a template field, a call, a type, or two port numbers."""
+"""A variable, a template field, a call, a type, two port numbers, or an expression."""
 _PUNCTUATION = frozenset("!@#$%^&*?~+|")
 _PATH_LIKE = re.compile(
     r"\w*://|[~.]{0,2}/|[A-Za-z]:\\|@/|[\w./-]+/[\w.-]+\.[a-z]{1,5}(?::\d+)?$"
@@ -112,8 +112,23 @@ _DISTANCE = 60
 """How far before a value the word is that makes it a secret."""
 _LABEL_SUFFIX = re.compile(r"(?i)[-_](?:secret|key|token|password)$")
 """The end of made-up values such as ``my-api-key``."""
-_ALGORITHM = re.compile(r"(?i)(?:sha|md|base|utf|aes|rsa|scram)-?\d{1,4}[a-z-]*")
+_ALGORITHM = (
+    r"(?:sha|md|base|utf|aes|rsa|scram|blake|argon|pbkdf|x?chacha|salsa|poly|curve)"
+    r"-?\d{1,5}[a-z-]*|(?:ed|x|hs|rs|es|ps|secp)\d{2,5}(?:[kr]1)?"
+    r"|hmac|ecdhe?|ecdsa|sha|aes|rsa|gcm|cbc|ctr"
+)
 """The name of an encoding or a hash, which prose also mentions."""
+_DURATION = (
+    r"(?:\d+(?:\.\d+)?(?:[nuµm]?s|secs?|m|mins?|h|hrs?|d|days?|w|wks?|mo|y|yrs?))+"
+)
+_TIME = (
+    rf"p(?:\d+[ymwd])*(?:t(?:\d+[hms])+)?|{_DURATION}"
+    r"|\d{4}-?\d\d-?\d\dt[\d:.]{2,15}(?:z|[+-]\d\d:?\d\d)?"
+)
+_ORDINARY_TERM = re.compile(
+    rf"(?i)(?:(?:{_ALGORITHM})(?:[-_/+](?:{_ALGORITHM}))*|{_TIME})[,.;:)\]]*"
+)
+"""An algorithm, a duration or a time, which have letters and digits as tokens have."""
 _ATTRIBUTE_ACCESS = re.compile(
     r"[A-Za-z_]{1,30}(?:(?:\.|::|->)[A-Za-z_]\w{0,30})+[,;)]*$"
 )
@@ -177,7 +192,7 @@ def is_mixed_value(value: str) -> bool:
         _PATH_LIKE.match(value)
         or _ATTRIBUTE_ACCESS.match(value)
         or _LABEL_SUFFIX.search(value)
-        or _ALGORITHM.fullmatch(value)
+        or _ORDINARY_TERM.fullmatch(value)
     ):
         return False
     longest = max(value.split(), key=len, default="").rstrip(",.;)]}")
@@ -204,7 +219,7 @@ def is_random(value: str) -> bool:
 @lru_cache(maxsize=4096)
 def _has_random_parts(value: str) -> bool:
     value = _TOKEN_NAME.sub("", _UUID.sub("", value))
-    if _HEX_VALUE.fullmatch(value):
+    if _HEX_VALUE.fullmatch(value) or _ORDINARY_TERM.fullmatch(value):
         return False
     parts = WORD_PART.findall(value)
     length = sum(map(len, parts))
