@@ -18,6 +18,12 @@ from tests.redact.contexts import CONTEXT_HARMLESS, CONTEXTS, UNSEEN_CONTEXTS
 from tests.redact.families import HARMLESS, LATER, SECRETS, is_measured_only
 from tests.redact.newer_families import NEWER_HARMLESS, NEWEST, REVIEWED
 from tests.redact.tokens import make_token
+from tests.redact.transcripts import (
+    TRANSCRIPT_HARMLESS,
+    TRANSCRIPTS,
+    UNSEEN_TRANSCRIPT_HARMLESS,
+    UNSEEN_TRANSCRIPTS,
+)
 
 ROUNDS = 20
 PERSONAL = {"email", "home", "user"}
@@ -58,7 +64,17 @@ SETS = {
     "newest": NEWEST,
     "contexts": CONTEXTS,
     "unseen contexts": UNSEEN_CONTEXTS,
+    "transcripts": TRANSCRIPTS,
+    "unseen transcripts": UNSEEN_TRANSCRIPTS,
 }
+
+HARMLESS_TEXTS = (
+    *HARMLESS,
+    *NEWER_HARMLESS,
+    *CONTEXT_HARMLESS,
+    *TRANSCRIPT_HARMLESS,
+    *UNSEEN_TRANSCRIPT_HARMLESS,
+)
 
 
 def missed_families(families: Mapping[str, str], rounds: int = ROUNDS) -> Counter[str]:
@@ -79,7 +95,7 @@ def wrongly_redacted(rounds: int = ROUNDS) -> Counter[str]:
             template: sum(
                 any(find_secrets(make_token(template, random))) for _ in range(rounds)
             )
-            for template in (*HARMLESS, *NEWER_HARMLESS, *CONTEXT_HARMLESS)
+            for template in HARMLESS_TEXTS
         }
     )
 

@@ -36,6 +36,7 @@ from bygones.redact.prefilter import (
 )
 from bygones.redact.rules import (
     Rule,
+    is_mixed_literal,
     is_mixed_value,
     is_passphrase,
     is_password_field,
@@ -44,6 +45,7 @@ from bygones.redact.rules import (
     load_rules,
 )
 from bygones.redact.split_tokens import find_split_tokens
+from bygones.redact.tables import find_column_values
 
 # Plain integers: operators of IntFlag are slow.
 _EMAIL, _HOME, _PROJECT_KEY = (
@@ -462,6 +464,8 @@ class RuleSet:
                 spans = _to_character_offsets(spans, encoded)
             if rule.split_prefix:
                 spans.update(find_split_tokens(text, rule.split_prefix, pattern))
+            if rule.is_title:
+                spans = dict(find_column_values(text, sorted(spans.items())))
             for start, end in spans.items():
                 if start < end and self._confirm(text[start:end], rule):
                     if rule.near:
@@ -527,6 +531,7 @@ def is_secret(value: str, rule: Rule) -> bool:
 
 _VALIDATORS = {
     "mixed": is_mixed_value,
+    "literal": is_mixed_literal,
     "passphrase": is_passphrase,
     "random": is_random,
 }

@@ -133,6 +133,8 @@ _ATTRIBUTE_ACCESS = re.compile(
     r"[A-Za-z_]{1,30}(?:(?:\.|::|->)[A-Za-z_]\w{0,30})+[,;)]*$"
 )
 
+_DOTTED_WORDS = re.compile(r"(?=.*[A-Z][a-z])[A-Za-z]+(?:\.[A-Za-z]+)+\d{1,4}")
+
 
 def is_placeholder(value: str) -> bool:
     """Whether a value only marks the place of a secret."""
@@ -205,6 +207,16 @@ def is_mixed_value(value: str) -> bool:
     )
 
 
+def is_mixed_literal(value: str) -> bool:
+    """Whether a value is mixed that cannot be code, because it is quoted or an option.
+
+    ``Kettle.Drum7`` may be an attribute in code, but not there.
+    """
+    return is_mixed_value(value) or (
+        len(value) >= _MIN_MIXED_LENGTH and _DOTTED_WORDS.fullmatch(value) is not None
+    )
+
+
 def is_random(value: str) -> bool:
     """Whether a value consists of random characters and not of words and numbers."""
     # Most values are short, or checksums, which stay hexadecimal without their ids.
@@ -266,12 +278,13 @@ class Rule(Struct, frozen=True):
     id: str
     pattern: str
     validator: str = ""
-    """What else a match has to be: "mixed", "passphrase", "random" or anything ("")."""
+    """What else a match has to be, such as "mixed", or anything ("")."""
     prefilter: str = ""
     split_prefix: str = ""
     near: str = ""
     not_after: str = ""
     distance: int = 0
+    is_title: bool = False
 
 
 class RuleDefinition(Struct, frozen=True, forbid_unknown_fields=True):
@@ -283,6 +296,7 @@ class RuleDefinition(Struct, frozen=True, forbid_unknown_fields=True):
     gitleaks_id: str = ""
     patterns: tuple[str, ...] = ()
     mixed_patterns: tuple[str, ...] = ()
+    literal_patterns: tuple[str, ...] = ()
     passphrase_patterns: tuple[str, ...] = ()
     random_patterns: tuple[str, ...] = ()
     prefilter: str = ""
@@ -290,6 +304,7 @@ class RuleDefinition(Struct, frozen=True, forbid_unknown_fields=True):
     near: str = ""
     not_after: str = ""
     distance: int = _DISTANCE
+    is_title: bool = False
 
 
 class _RulesFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -315,11 +330,13 @@ def load_rules() -> tuple[Rule, ...]:
             near=_expand(definition.near, file.fragments),
             not_after=_expand(definition.not_after, file.fragments),
             distance=definition.distance,
+            is_title=definition.is_title,
         )
         for definition in file.rules
         for validator, patterns in (
             ("", definition.patterns),
             ("mixed", definition.mixed_patterns),
+            ("literal", definition.literal_patterns),
             ("passphrase", definition.passphrase_patterns),
             ("random", definition.random_patterns),
         )
