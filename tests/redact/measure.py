@@ -19,6 +19,8 @@ from tests.redact.families import HARMLESS, LATER, SECRETS, is_measured_only
 from tests.redact.newer_families import NEWER_HARMLESS, NEWEST, REVIEWED
 from tests.redact.tokens import make_token
 from tests.redact.transcripts import (
+    LATER_TRANSCRIPT_HARMLESS,
+    LATER_TRANSCRIPTS,
     TRANSCRIPT_HARMLESS,
     TRANSCRIPTS,
     UNSEEN_TRANSCRIPT_HARMLESS,
@@ -66,6 +68,7 @@ SETS = {
     "unseen contexts": UNSEEN_CONTEXTS,
     "transcripts": TRANSCRIPTS,
     "unseen transcripts": UNSEEN_TRANSCRIPTS,
+    "later transcripts": LATER_TRANSCRIPTS,
 }
 
 HARMLESS_TEXTS = (
@@ -74,6 +77,7 @@ HARMLESS_TEXTS = (
     *CONTEXT_HARMLESS,
     *TRANSCRIPT_HARMLESS,
     *UNSEEN_TRANSCRIPT_HARMLESS,
+    *LATER_TRANSCRIPT_HARMLESS,
 )
 
 

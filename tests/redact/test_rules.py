@@ -133,6 +133,9 @@ def test_placeholder_is_recognized(value: str) -> None:
         "secret: 2026-01-31T08:15:00.123Z",
         "sed -i 's/password: .*1/password: x/' a.yml",
         "docker run -p 8080:80/tcp x",
+        "credentials: aws / eu-central-1",
+        "'password' => 'required|min:8|confirmed'",
+        "secret: arn:aws:secretsmanager:eu-west-1:123:secret:a1",
     ],
 )
 def test_algorithm_or_time_after_a_word_for_secrets_is_kept(text: str) -> None:

@@ -24,6 +24,8 @@ TABLES = {
     "| b | m0onlit-barn |",
     "box": "┌────┬────────────────┐\n│ id │ password       │\n├────┼────────────────┤\n"
     "│ 1  │ corner7Lantern │\n│ 2  │ m0onlit-barn   │\n└────┴────────────────┘",
+    "heavy titles": "┏━━━━━━┳━━━━━━━━━━━━━━━━┓\n┃ User ┃ Password       ┃\n"
+    "┡━━━━━━╇━━━━━━━━━━━━━━━━┩\n│ a    │ corner7Lantern │\n│ b    │ m0onlit-barn   │\n",
     "CSV": "user,password,role\na,corner7Lantern,admin\nb,m0onlit-barn,user",
     "quoted CSV": '"user","password"\n"a, b","corner7Lantern"\n"c""d","m0onlit-barn"',
     "semicolons": "user;passwort;rolle\na;corner7Lantern;x\nb;m0onlit-barn;y",
@@ -62,6 +64,7 @@ def test_both_of_two_columns_for_secrets_are_redacted() -> None:
         "enter user, password, token\nthen base64-encode, sha256sum, md5sum-it\n",
         "| name | type |\n|---|---|\n| password | text |\n| oauth2-scope | text |\n",
         "user,password\nsee chapter4-b\n",
+        '[\n  "CACHING_SHA2_PASSWORD",\n  "POSTGRES_MD5",\n  "SQL_SERVER1"\n]',
         "user,password\n\na,corner7Lantern\n",
         "| User | Password |\n|---|---|\n| a | that of anna-x2y |\n",
         "  password       the password\n  oauth2-scopes  the scopes\n",

@@ -31,9 +31,10 @@ _MIN_DISTINCT_CHARS = 5
 _MIN_MIXED_LENGTH = 8
 _REFERENCE = re.compile(
     r"\$(?:\w+$|[A-Z_{(])|<|\{|\[|%\w+%|%[sd({]|#\{|[A-Za-z_][\w.:]*[(\[<]|!"
-    r"|f?\\*[\"'`]|\d{2,5}:\d{2,5}(?:/\w{3,4})?$|\.[*+]"
+    r"|f?\\*[\"'`]|\d{2,5}:\d{2,5}(?:/\w{3,4})?$|\.[*+][^=]*$"
+    r"|arn:aws|(?:required|nullable|sometimes|string)\|"
 )
-"""A variable, a template field, a call, a type, two port numbers, or an expression."""
+"""A variable, template field, call, type, expression, name or rule, or two ports."""
 _PUNCTUATION = frozenset("!@#$%^&*?~+|")
 _PATH_LIKE = re.compile(
     r"\w*://|[~.]{0,2}/|[A-Za-z]:\\|@/|[\w./-]+/[\w.-]+\.[a-z]{1,5}(?::\d+)?$"
@@ -125,10 +126,11 @@ _TIME = (
     rf"p(?:\d+[ymwd])*(?:t(?:\d+[hms])+)?|{_DURATION}"
     r"|\d{4}-?\d\d-?\d\dt[\d:.]{2,15}(?:z|[+-]\d\d:?\d\d)?"
 )
+_REGION = r"[a-z]{2}(?:-gov|-iso)?-(?:north|south|east|west|central){1,2}-?\d[a-f]?"
 _ORDINARY_TERM = re.compile(
-    rf"(?i)(?:(?:{_ALGORITHM})(?:[-_/+](?:{_ALGORITHM}))*|{_TIME})[,.;:)\]]*"
+    rf"(?i)(?:(?:{_ALGORITHM})(?:[-_/+](?:{_ALGORITHM}))*|{_TIME}|{_REGION})[,.;:)\]]*"
 )
-"""An algorithm, a duration or a time, which have letters and digits as tokens have."""
+"""Algorithms, durations, times and regions have letters and digits, as tokens have."""
 _ATTRIBUTE_ACCESS = re.compile(
     r"[A-Za-z_]{1,30}(?:(?:\.|::|->)[A-Za-z_]\w{0,30})+[,;)]*$"
 )

@@ -12,8 +12,8 @@ Span = tuple[int, int]
 _BREAK = re.compile(r"\r?\n")
 _ESCAPED_BREAK = re.compile(r"(?:\\+r)?\\+n|\r?\n")
 """A line break in text that was encoded as JSON."""
-_DELIMITER = re.compile(r"[\"'`*\\]{0,6} {0,80}(\\+t|[,;\t|│┃])")
-_DELIMITER_BEFORE = re.compile(r"(\\+t|[,;\t|│┃]) {0,80}[\"'`*\\]{0,6}$")
+_DELIMITER = re.compile(r"[\"'`*\\]{0,6} {0,80}(\\+t|[,;\t|│])")
+_DELIMITER_BEFORE = re.compile(r"(\\+t|[,;\t|│]) {0,80}[\"'`*\\]{0,6}$")
 _MAX_BEFORE = 100
 _QUOTED_CELL = re.compile(r'\\*"((?:[^"\\]|"")*)\\*"')
 _ALIGNED_CELL = re.compile(r"\S+(?: \S+)*")
@@ -31,6 +31,8 @@ def find_column_values(text: str, titles: Iterable[Span]) -> Iterator[Span]:
     """Yield the values below titles of columns, and nothing below other words."""
     header = (0, 0)
     table_end = count = 0
+    # A line between titles may be heavier than one between values.
+    text = text.replace("┃", "│")
     for title in titles:
         is_beside = header[0] <= title[0] < header[1]
         count = count + 1 if is_beside else 0
@@ -127,14 +129,16 @@ def _find_layout(
     is_numbered = _LINE_NUMBER.match(text, *header) is not None
     titles = _split_cells(text, header, delimiter, is_numbered=is_numbered)
     column = next((n for n, cell in enumerate(titles) if end == cell[1]), None)
-    names = [text[slice(*cell)] for cell in titles if cell[0] < cell[1]]
-    # After a comma, prose and code have a space, tables do not.
-    is_prose = delimiter in {",", ";"} and f"{delimiter} " in text[slice(*header)]
+    names = [text[slice(*cell)] for cell in titles]
+    # Prose has a space after a comma, and lists in code end with one.
+    is_list = delimiter in {",", ";"} and (
+        not names[-1] or f"{delimiter} " in text[slice(*header)]
+    )
     if (
         column is None
         or len(titles) == 1
-        or is_prose
-        or not all(map(_TITLE.fullmatch, names))
+        or is_list
+        or not all(map(_TITLE.fullmatch, filter(None, names)))
     ):
         return None
     layout = _TableLayout(delimiter, is_numbered, header, titles, column)
