@@ -17,6 +17,12 @@ TABLES = {
     "mysql": "+----+----------------+\n| id | password       |\n+----+----------------+\n"
     "|  1 | corner7Lantern |\n|  2 | m0onlit-barn   |\n+----+----------------+\n",
     "sqlite": "id  password\n--  --------------\n1   corner7Lantern\n2   m0onlit-barn",
+    "PowerShell": "Name   Password       Id\n----   --------       --\n"
+    "a      corner7Lantern  1\nb      m0onlit-barn    2",
+    "single spaces": "Name Password\n---- --------------\na    corner7Lantern\n"
+    "b    m0onlit-barn",
+    "long values": "N  Password  Id\n-  --------  --\na  corner7Lantern  1\n"
+    "b  m0onlit-barn  2",
     "kubectl": "NAME   DB_PASSWORD      AGE\na      corner7Lantern   1d\n"
     "b      m0onlit-barn     2d",
     "right": "  N        PASSWORD  AGE\n  a  corner7Lantern  1d\n  b    m0onlit-barn  2d",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -17,8 +18,11 @@ _DELIMITER_BEFORE = re.compile(r"(\\+t|[,;\t|│]) {0,80}[\"'`*\\]{0,6}$")
 _MAX_BEFORE = 100
 _QUOTED_CELL = re.compile(r'\\*"((?:[^"\\]|"")*)\\*"')
 _ALIGNED_CELL = re.compile(r"\S+(?: \S+)*")
+_ALIGNED_WORD = re.compile(r"(?<!\S)\S+")
 _LINE_NUMBER = re.compile(r"\s*\d+[→\t]")
 _TITLE = re.compile(r"\w+(?:[ ._-]\w+){0,3}")
+_DASHES = re.compile(r" {0,80}-+(?: +-+)+(?=[ \r\n\\]|$)")
+_DASH = re.compile("-+")
 _MARKS = " \r\"'`*\\"
 _SPACE = re.compile(r"\s")
 _WORD = re.compile(r"\w")
@@ -60,6 +64,8 @@ class _TableLayout(Struct, frozen=True):
     header: Span
     titles: Sequence[Span]
     column: int
+    is_underlined: bool
+    """Whether each title has its own line of dashes, which shows where cells start."""
 
     def rows(self, text: str, line_break: re.Pattern[str]) -> Iterator[Span]:
         # Lists are aligned too: titles of a table are in capitals or underlined.
@@ -83,10 +89,21 @@ class _TableLayout(Struct, frozen=True):
         return bool(self.delimiter) and len(self._split(text, line)) == len(self.titles)
 
     def value_in(self, text: str, line: Span) -> Span | None:
+        offset = line[0] - self.header[0]
+        if self.is_underlined:
+            start = self.titles[self.column][0] + offset
+            following = (at + offset for at, _ in self.titles[self.column + 1 :])
+            stop = next(following, line[1])
+            # A value may be longer than its column.
+            words = [
+                word.span()
+                for word in _ALIGNED_WORD.finditer(text, start, line[1])
+                if word.start() < stop
+            ]
+            return (words[0][0], words[-1][1]) if words else None
         cells = self._split(text, line)
         if self.delimiter:
             return cells[self.column]
-        offset = line[0] - self.header[0]
         start, end = (at + offset for at in self.titles[self.column])
         below = (cell for cell in cells if cell[0] == start or cell[1] == end)
         return next(below, None)
@@ -128,6 +145,8 @@ def _find_layout(
     delimiter = match[1] if match else ""
     is_numbered = _LINE_NUMBER.match(text, *header) is not None
     titles = _split_cells(text, header, delimiter, is_numbered=is_numbered)
+    underlined = [] if delimiter else _underlined_titles(text, header, stop.end())
+    titles = underlined or titles
     column = next((n for n, cell in enumerate(titles) if end == cell[1]), None)
     names = [text[slice(*cell)] for cell in titles]
     # Prose has a space after a comma, and lists in code end with one.
@@ -141,11 +160,26 @@ def _find_layout(
         or not all(map(_TITLE.fullmatch, filter(None, names)))
     ):
         return None
-    layout = _TableLayout(delimiter, is_numbered, header, titles, column)
+    layout = _TableLayout(
+        delimiter, is_numbered, header, titles, column, bool(underlined)
+    )
     # There are no rows above a title.
     above_end = header[0] - 1
     above = (_line_start(text, max(above_end, 0), line_break), above_end)
     return None if layout.is_row(text, above) else layout
+
+
+def _underlined_titles(text: str, header: Span, below: int) -> list[Span]:
+    """Return the titles above lines of dashes, such as those of PowerShell."""
+    dashes = _DASHES.match(text, below)
+    if dashes is None:
+        return []
+    offset = header[0] - below
+    starts = [run.start() + offset for run in _DASH.finditer(text, *dashes.span())]
+    return [
+        _strip(text, min(start, header[1]), min(end, header[1]))
+        for start, end in pairwise([*starts, header[1]])
+    ]
 
 
 def _split_lines(
