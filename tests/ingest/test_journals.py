@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from bygones import reader
 from bygones.archive import Archive
 from bygones.errors import NoTranscriptsFound
-from bygones.model.base import SessionId
+from bygones.ingest import loading
+from bygones.model.base import SessionId, SourceKind
 from bygones.model.summary import AgentStatus
 from bygones.store.archive_db import CHUNK_SIZE
 from tests.build import SESSION, jsonl, line, prompt, session
@@ -168,3 +170,25 @@ def test_journal_without_transcripts_makes_no_session(tmp_path: Path) -> None:
         assert list(archive.sessions()) == []
     with pytest.raises(NoTranscriptsFound):
         list(reader.read_sessions(sandbox.home.path))
+
+
+@pytest.mark.parametrize("junk", [b'{"type":"x"}\n', b"\n", b"{\n"])
+def test_junk_in_a_journal_is_not_in_memory_at_once(
+    sandbox: Sandbox, junk: bytes
+) -> None:
+    path = write_journal(sandbox.home, STARTED)
+    raw = path.read_bytes() + junk * (300_000 // len(junk))
+    path.write_bytes(raw)
+    sandbox.ingest()
+    with sandbox.open_dir() as archive_dir:
+        (source,) = archive_dir.byte_store.sources_of_kind(SourceKind.JOURNAL)
+        place = (source.home, source.path.removesuffix("/journal.jsonl"))
+        tracemalloc.start()
+        try:
+            steps = loading._load_journal(archive_dir, *place)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert set(steps) == {"a1"}
+    assert peak < 15 * len(raw)

@@ -199,6 +199,14 @@ def decode_lines(
     return records, [build_node(found) for found in records], list(problems)
 
 
+def iter_line_nodes(lines: Iterable[Line]) -> Iterator[RecordNode]:
+    """Yield the nodes of lines, which are not kept: they may be junk."""
+    for line in lines:
+        for found in parse_line_light(line):
+            if isinstance(found, LocatedRecord):
+                yield build_node(found)
+
+
 def _record_entries(nodes: Sequence[RecordNode]) -> list[RecordEntry]:
     rows: list[RecordEntry] = []
     last_message: MessageId | None = None

@@ -18,7 +18,7 @@ from bygones.errors import (
     BygonesError,
     NotInArchive,
 )
-from bygones.ingest.index_batch import decode_lines
+from bygones.ingest.index_batch import decode_lines, iter_line_nodes
 from bygones.model.assembled import find_branch_of
 from bygones.model.base import (
     Line,
@@ -275,9 +275,8 @@ def _load_journal(store: SourceReader, home: str, folder: str) -> JournalNodes:
     # A damaged chunk is lost; the lines around it are not.
     chunks = store.byte_store.try_read_chunks(stored.number, stored.generation)
     raw = b"".join(b"\n" if part is None else part for _, part in chunks)
-    return journal_nodes_by_agent(
-        decode_lines(split_lines(stored.id, stored.generation, 0, raw))[1]
-    )
+    lines = split_lines(stored.id, stored.generation, 0, raw, merge_repeats=True)
+    return journal_nodes_by_agent(iter_line_nodes(lines))
 
 
 def _load_agent_note(

@@ -20,7 +20,13 @@ from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
 from bygones.ingest.derive import DerivedSession, SettledSession
-from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
+from bygones.ingest.index_batch import (
+    IndexBatch,
+    LineBlock,
+    decode_lines,
+    index_block,
+    iter_line_nodes,
+)
 from bygones.ingest.loading import SessionFamily
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import Problem, RecordId, SessionId, SourceFile, SourceKind
@@ -425,8 +431,9 @@ class SideFiles:
         if found is None or found.source.kind is not SourceKind.JOURNAL:
             return {}
         raw = self._read(found)
-        lines = split_lines(found.source.id, found.generation, 0, raw)
-        return journal_nodes_by_agent(decode_lines(lines)[1])
+        place = (found.source.id, found.generation, 0)
+        lines = split_lines(*place, raw, merge_repeats=True)
+        return journal_nodes_by_agent(iter_line_nodes(lines))
 
     def _read(self, source: TeamSource) -> bytes:
         return b"".join(read_spans(self._store.spans(source.number), self._blobs))
