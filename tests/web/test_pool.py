@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
@@ -91,6 +93,26 @@ def test_replaced_archive_is_opened_again(
     readers.invalidate()
     with readers.archive() as archive:
         assert archive.sources()[0].stored_bytes < grown
+    readers.close()
+
+
+def test_archive_that_cannot_be_refreshed_is_closed(
+    web_archive: WebArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = ArchivePool(web_archive.folder)
+    with readers.archive() as one, readers.archive() as other:
+        pass
+
+    def fail(_: Archive) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Archive, "refresh", fail)
+        readers.invalidate()
+    assert one.is_closed
+    assert other.is_closed
+    with readers.archive() as archive:
+        assert archive.session_summary(PLAIN).id == PLAIN
     readers.close()
 
 

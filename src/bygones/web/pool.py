@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import force_setattr
 
 from bygones.archive import Archive
-from bygones.errors import BygonesError
 from bygones.maintenance.index_repair import rebuild_damaged_index
 from bygones.model.base import SessionId
 from bygones.model.conversations import Conversation
@@ -199,15 +198,15 @@ class ArchivePool:
         """Make the newest data visible to all requests from now on."""
         with self._lock:
             self.data_version += 1
-        self._search_stats.refresh()
-        for lease in self._take_idle():
+            stale = self._take_idle()
+        for lease in stale:
             self._release(lease)
+        self._search_stats.refresh()
 
     def _take_idle(self) -> list[_Lease]:
-        with self._lock:
-            leases = [*self._idle, *self._idle_unsearched]
-            self._idle.clear()
-            self._idle_unsearched.clear()
+        leases = [*self._idle, *self._idle_unsearched]
+        self._idle.clear()
+        self._idle_unsearched.clear()
         return leases
 
     @contextmanager
@@ -247,7 +246,7 @@ class ArchivePool:
             return False
         try:
             lease.archive.refresh()
-        except BygonesError:  # the next request opens it, and reports this
+        except Exception:  # noqa: BLE001 (the next request opens it, and reports this)
             return False
         lease.data_version = data_version
         return True
@@ -434,6 +433,8 @@ class ArchivePool:
             self._open_sessions.clear()
         for open_session in open_sessions:
             self._release_session(open_session)
-        for lease in self._take_idle():
+        with self._lock:
+            idle = self._take_idle()
+        for lease in idle:
             lease.archive.close()
         self._search_stats.close()
