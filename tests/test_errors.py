@@ -161,7 +161,7 @@ ERRORS = (
     UploadRejected("it cannot be read"),
     UploadTooLarge("it cannot be read"),
     ExportIncomplete(2, "5e551000", ValueError("no such chunk")),
-    SessionsNotIndexed(Path("/a"), 1, "/h/x.jsonl", ValueError("no such chunk")),
+    SessionsNotIndexed(Path("/a"), 2, "/h/x.jsonl", 1, ValueError("no such chunk")),
     TextsMissing(1, "5e551000", ValueError("no such chunk")),
     ScannerNotFound(["gitleaks"]),
     ScannerFailed("gitleaks", 2),

@@ -119,7 +119,7 @@ def test_transcript_that_cannot_be_indexed_does_not_hide_the_others(
         shown, notes = capsys.readouterr()
         assert "Counting lines" in shown
         assert "A fourth one" in shown
-        assert "the archive is not up to date: 1 session could not be indexed" in notes
+        assert "note: 1 session could not be indexed" in notes
         assert f"{THIRD}.jsonl: ValueError('unexpected') (fail_for_third, line" in notes
     assert main(["ingest"]) == ExitCode.FAILURE
     assert "1 session could not be indexed" in capsys.readouterr().err

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from bygones.archive import Archive
-from bygones.errors import SessionsNotIndexed
 from bygones.ingest import derive, growing, indexer
 from bygones.maintenance.verify import verify
 from bygones.model.base import Position, Problem, SourceFile
@@ -128,10 +127,10 @@ def test_session_that_fails_is_left_out_until_it_can_be_derived(
         fail_for(patched, derive, "assemble_sessions", session_id(3))
 
         for _ in range(2):
-            with pytest.raises(SessionsNotIndexed) as caught:
-                sandbox.ingest()
-            assert caught.value.count == 1
-            assert caught.value.first_source.endswith(f"{session_id(3)}.jsonl")
+            failure = sandbox.ingest().failure
+            assert failure is not None
+            assert (failure.count, failure.related_count) == (1, 0)
+            assert failure.first_source.endswith(f"{session_id(3)}.jsonl")
             assert not verify(sandbox.archive, deep=True).is_index_current
         with Archive.open(sandbox.archive) as archive:
             shown = {one.id for one in archive.sessions()}
@@ -165,12 +164,77 @@ def test_session_that_fails_when_it_grows_keeps_what_is_shown(
             raise ValueError("unexpected")
 
         patched.setattr("bygones.ingest.growing.write_session", fail_after)
-        with pytest.raises(SessionsNotIndexed):
-            sandbox.ingest()
+        assert sandbox.ingest().failure is not None
         with Archive.open(sandbox.archive) as archive:
             counts = {one.id: one.prompt_count for one in archive.sessions()}
         assert counts == {session_id(1): 399, session_id(2): 1}
 
     sandbox.ingest()
 
+    assert differing_tables(sandbox) == []
+
+
+def test_all_sessions_that_are_derived_with_one_that_fails_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = Sandbox(tmp_path)
+    shared = thread(prompt("shared"), reply("answer"))
+    for number in (1, 2, 3):
+        more = thread(prompt(f"number {number}"), start=100 * number)
+        sandbox.home.session(session_id(number), [*shared, *more])
+    sandbox.home.session(session_id(4), thread(prompt("alone"), start=900))
+    fail_for(monkeypatch, derive, "assemble_sessions", session_id(2))
+
+    failure = sandbox.ingest().failure
+
+    assert failure is not None
+    assert (failure.count, failure.related_count) == (3, 2)
+    assert f"{session_id(1)}.jsonl or one of 2 that share" in str(failure)
+    with Archive.open(sandbox.archive) as archive:
+        assert [one.id for one in archive.sessions()] == [session_id(4)]
+
+
+def test_session_whose_rows_cannot_be_written_keeps_the_former_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = Sandbox(tmp_path)
+    records = thread(prompt("one"), reply("answer"), prompt("two"))
+    path = sandbox.home.session(session_id(1), records[:-1])
+    sandbox.ingest()
+    with path.open("ab") as file:
+        file.write(jsonl(records[-1:]))
+    with monkeypatch.context() as patched:
+        fail_for(patched, indexer, "write_session", session_id(1))
+
+        assert sandbox.ingest().failure is not None
+        with Archive.open(sandbox.archive) as archive:
+            assert [one.prompt_count for one in archive.sessions()] == [1]
+
+    assert sandbox.ingest().failure is None
+    assert differing_tables(sandbox) == []
+
+
+def test_very_long_session_that_fails_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "NODES_PER_PART", 2)
+    sandbox = Sandbox(tmp_path)
+    prompts = [prompt(f"number {number}") for number in range(9)]
+    sandbox.home.session(session_id(1), thread(*prompts))
+    sandbox.home.session(session_id(2), thread(prompt("another")))
+    with monkeypatch.context() as patched:
+
+        def fail(*_: object) -> None:
+            raise ValueError("unexpected")
+
+        patched.setattr(indexer, "derive_in_parts", fail)
+
+        failure = sandbox.ingest().failure
+
+        assert failure is not None
+        assert failure.first_source.endswith(f"{session_id(1)}.jsonl")
+        with Archive.open(sandbox.archive) as archive:
+            assert [one.id for one in archive.sessions()] == [session_id(2)]
+
+    assert sandbox.ingest().failure is None
     assert differing_tables(sandbox) == []

@@ -39,13 +39,12 @@ class Homes:
             yield event
         self.stop.set()
 
-    def ingest(
-        self, *_: object, **__: object
-    ) -> tuple[IngestReport, SessionsNotIndexed | None]:
-        """Replaces `ingest_others`."""
+    def ingest(self, *_: object, **__: object) -> IngestReport:
+        """Replaces `ingest`."""
         self.ingested += 1
         report = self.reports.pop(0) if self.reports else IngestReport()
-        return report, SessionsNotIndexed(Path(), 1, "one", ValueError())
+        report.failure = SessionsNotIndexed(Path(), 1, "one", 0, ValueError())
+        return report
 
 
 def run_watch(
@@ -53,7 +52,7 @@ def run_watch(
 ) -> list[IngestReport]:
     reports: list[IngestReport] = []
     monkeypatch.setattr(watching, "watch_files", homes.iter_changes)
-    monkeypatch.setattr(watching, "ingest_others", homes.ingest)
+    monkeypatch.setattr(watching, "ingest", homes.ingest)
     folder = Path("archive")
     watching.watch(folder, [Path()], reports.append, stop=homes.stop, polling=polling)
     return reports
@@ -128,11 +127,11 @@ def test_watch_continues_while_another_process_writes(
 ) -> None:
     homes = Homes([set(), set()], [])
 
-    def refuse(*_: object, **__: object) -> tuple[IngestReport, None]:
+    def refuse(*_: object, **__: object) -> IngestReport:
         homes.ingested += 1
         if homes.ingested < 3:
             raise ArchiveInUse(Path("archive"))
-        return IngestReport(new=1), None
+        return IngestReport(new=1)
 
     monkeypatch.setattr(homes, "ingest", refuse)
 

@@ -78,7 +78,7 @@ def test_accepted_loss_is_not_damage_but_is_still_reported(
     damaged = verify(sandbox.archive)
     lost = repair_archive(sandbox.archive).lost
 
-    accepted = accept_losses(sandbox.archive, lost)
+    accepted = accept_losses(sandbox.archive, lost).accepted
 
     found = verify(sandbox.archive, deep=True)
     assert not damaged.is_intact
@@ -173,7 +173,7 @@ def test_only_what_was_shown_is_accepted(sandbox: Sandbox) -> None:
     lost = repair_archive(sandbox.archive).lost
     change(sandbox, WAYS["unfinished line"])
 
-    accepted = accept_losses(sandbox.archive, lost)
+    accepted = accept_losses(sandbox.archive, lost).accepted
 
     assert [part.start for part in accepted] == [part.start for part in lost]
     found = verify(sandbox.archive)

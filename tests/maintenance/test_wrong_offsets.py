@@ -116,9 +116,9 @@ def test_intact_unfinished_line_is_not_marked_as_lost(
     change(sandbox, "DELETE FROM chunk WHERE id = 4")
     change(sandbox, "UPDATE generation SET kept = kept + 100 WHERE source = 1")
 
-    accepted = accept_losses(sandbox.archive, repair_archive(sandbox.archive).lost)
+    result = accept_losses(sandbox.archive, repair_archive(sandbox.archive).lost)
 
-    assert accepted
+    assert result.accepted
     line = "SELECT start, hash, frame FROM fragment"
     assert sandbox.rows(line) == whole.rows(line)
     found = verify(sandbox.archive)

@@ -89,7 +89,8 @@ def ingest_folder(
 
         Archive.ingest("~/archive", [Path.home() / ".claude"])
 
-    ``paths`` and the other arguments are those of an open archive's `ingest`.
+    ``paths`` and the other arguments are those of an open archive's `ingest`. If
+    sessions could not be indexed, ``failure`` of the report is the error.
     """
     from bygones.ingest.run import ingest
 
@@ -115,7 +116,8 @@ def _bind(archive: ArchiveBase) -> IngestArchive:
         ``paths`` are homes of Claude Code, folders of transcripts, or transcripts; by
         default the homes that the command line imports. ``is_thorough`` reads files that
         grew from the start, however long they are. Raises `ArchiveInUse` if another
-        process is writing for ``lock_timeout`` seconds.
+        process is writing for ``lock_timeout`` seconds. ``failure`` of the report says
+        which sessions could not be indexed; all others are.
         """
         from bygones.config import resolve_homes
 
@@ -212,7 +214,10 @@ class Archive(ArchiveData):
     def rebuild(
         folder: str | Path, *, progress: ProgressReporter | None = None
     ) -> IngestReport:
-        """Rebuild the index from the archive; readers keep the old one meanwhile."""
+        """Rebuild the index from the archive; readers keep the old one meanwhile.
+
+        ``failure`` of the report says which sessions are missing in it.
+        """
         from bygones.maintenance.verify import rebuild
 
         return rebuild(require_folder(folder), progress=progress)

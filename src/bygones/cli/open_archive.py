@@ -16,6 +16,7 @@ from bygones.cli.output import (
     explain_interrupt,
     ingest_interrupted_message,
     ingest_report_lines,
+    print_failure,
     print_problems,
 )
 from bygones.config import find_prices_file
@@ -26,7 +27,6 @@ from bygones.errors import (
     NoArchiveAndNoHome,
     NoTranscriptsFound,
     PathNotFound,
-    SessionsNotIndexed,
     SystemFailure,
 )
 from bygones.errors.base import UNEXPECTED_ERRORS
@@ -145,8 +145,9 @@ def open_indexed(archive: Path | None) -> Archive:
 
 def _build_index(archive: Archive) -> None:
     with explain_interrupt(INDEX_INTERRUPTED), StagedProgressBar() as bar:
-        Archive.rebuild(archive.folder, progress=bar)
+        report = Archive.rebuild(archive.folder, progress=bar)
     archive.refresh()
+    print_failure(report.failure)
 
 
 def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -> None:
@@ -168,7 +169,7 @@ def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -
         _print_warning(
             options, f"the archive is not up to date: {error.strerror or error}"
         )
-    except (SystemFailure, SessionsNotIndexed) as error:
+    except SystemFailure as error:
         _print_warning(options, f"the archive is not up to date: {error}")
     except UNEXPECTED_ERRORS as error:
         archive.refresh()
@@ -180,6 +181,7 @@ def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -
             " BYGONES_DEBUG=1 shows where",
         )
     else:
+        print_failure(report.failure)
         if options.verbose:
             _print_report(report)
     archive.refresh()
@@ -206,6 +208,7 @@ def _create(options: CommonOptions, folder: Path) -> Archive:
         lambda: ingest_interrupted_message(Archive.stored_bytes(folder))
     ):
         report = _ingest(folder, homes)
+    print_failure(report.failure)
     if not options.quiet:
         _print_report(report)
     return Archive.open(folder)

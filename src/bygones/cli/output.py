@@ -430,6 +430,12 @@ def ingest_interrupted_message(stored_bytes: int) -> str:
     )
 
 
+def print_failure(failure: object) -> None:
+    """Print as a note which sessions could not be indexed, if there are any."""
+    if failure:
+        sys.stderr.write(sanitize_name(f"note: {failure}") + "\n")
+
+
 def print_problems(problems: Sequence[Problem]) -> None:
     """Print problems on stderr, the first few in full."""
     for problem in problems[:_MAX_PROBLEMS]:

@@ -52,8 +52,8 @@
         - ArchiveEmpty
       * BytesLost
       * NothingRecovered
-    + IndexNotFound
     + SessionsNotIndexed
+    + IndexNotFound
       * PurgeUnfinished
     + IndexDamaged
     + NotABackup

@@ -147,6 +147,8 @@ class SessionsNotIndexed(ArchiveError):
 
     count: int
     first_source: str
+    related_count: int
+    """Sessions that share records with the first: the error may be in one of them."""
     first_error: Exception
 
     hint = (
@@ -156,13 +158,18 @@ class SessionsNotIndexed(ArchiveError):
 
     def __str__(self) -> str:
         sessions = "1 session" if self.count == 1 else f"{self.count:,} sessions"
+        name = self.first_source
+        if self.related_count == 1:
+            name += " or one that shares records with it"
+        elif self.related_count:
+            name += f" or one of {self.related_count:,} that share records with it"
         where, traceback = "", self.first_error.__traceback__
         while traceback is not None:
-            name = traceback.tb_frame.f_code.co_name
-            where = f" ({name}, line {traceback.tb_lineno})"
+            function = traceback.tb_frame.f_code.co_name
+            where = f" ({function}, line {traceback.tb_lineno})"
             traceback = traceback.tb_next
         return (
-            f"{sessions} could not be indexed; the first is {self.first_source}:"
+            f"{sessions} could not be indexed; the first is {name}:"
             f" {self.first_error!r}{where}"
         )
 

@@ -32,7 +32,7 @@ from bygones.ingest.index_batch import (
     index_block,
     leave_out_records,
 )
-from bygones.ingest.loading import agent_states, gather_family
+from bygones.ingest.loading import SessionFamily, agent_states, gather_family
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import (
     IngestReport,
@@ -645,7 +645,7 @@ def derive_sessions(
 ) -> None:
     """Derive the rows of dirty sessions, and commit in batches.
 
-    :raises SessionsNotIndexed: after all others, if some failed; they stay dirty.
+    If some fail, they stay dirty, and the report has the error.
     """
     index = archive_dir.index
     if index is None:
@@ -668,54 +668,67 @@ def derive_sessions(
         # Reads of the archive are one transaction too: each would lock the file.
         with index.db, archive_dir.byte_store.db:
             for family in families[start : start + _FAMILIES_PER_COMMIT]:
-                if family[0] in long_sessions and len(family) == 1:
-                    session = derive_in_parts(archive_dir, tables, family[0])
-                    if session is not None:
-                        on_derived(family[0], session)
-                        progress.advance(1)
-                        continue
-                parts = gather_family(
-                    archive_dir, tables, family, page_frames=index.load_node_frames
+                if (
+                    family[0] in long_sessions
+                    and len(family) == 1
+                    and _derive_long_session(
+                        archive_dir, tables, family[0], on_derived, failures=failures
+                    )
+                ):
+                    progress.advance(1)
+                    continue
+                parts = _gather_family(archive_dir, tables, family)
+                on_result = partial(
+                    _write_family, tables, family, on_derived, failures=failures
                 )
-                if len(family) == 1 and parts.encoded_size >= _MIN_DIVIDED_BYTES:
-                    states = agent_states(archive_dir, parts.transcripts)
-                    parts = structs.replace(parts, agent_states=states)
-                on_result = partial(_write_family, tables, family, on_derived)
                 size = parts.encoded_size * _EXPANSION_FACTOR
                 indexer.workers.submit(
                     DERIVE_TASK,
                     parts,
                     on_result,
                     size=size,
-                    on_error=partial(failures.errors.__setitem__, family[0]),
+                    on_error=partial(failures.add, family),
                 )
                 progress.advance(1)
             indexer.workers.drain()
     progress.end()
-    failures.raise_first(archive_dir, tables)
+    report.failure = failures.describe(archive_dir, tables)
 
 
 class _Failures:
-    """Unexpected errors by the number of a session; the first of its family."""
+    """Unexpected errors, with the numbers of the sessions that were derived together."""
 
     def __init__(self) -> None:
-        self.errors: dict[int, Exception] = {}
+        self._errors: dict[tuple[int, ...], Exception] = {}
+
+    def add(self, family: Sequence[int], error: Exception) -> None:
+        self._errors[tuple(family)] = error
+
+    def has(self, family: Sequence[int]) -> bool:
+        return tuple(family) in self._errors
+
+    @property
+    def sessions(self) -> set[int]:
+        return set(chain.from_iterable(self._errors))
 
     @contextmanager
-    def collected(self, number: int) -> Iterator[None]:
+    def collected(self, family: Sequence[int]) -> Iterator[None]:
         try:
             yield
         except UNEXPECTED_ERRORS as error:
-            self.errors[number] = error
+            self.add(family, error)
 
-    def raise_first(self, archive_dir: ArchiveDir, tables: DerivedTables) -> None:
-        """Raise `SessionsNotIndexed` if there are any."""
-        for number, error in self.errors.items():
-            sources = map(archive_dir.byte_store.source, tables.session_sources(number))
-            names = [source.id for source in sources if source is not None]
-            raise SessionsNotIndexed(
-                archive_dir.folder, len(self.errors), "".join(names[:1]), error
-            ) from error
+    def describe(
+        self, archive_dir: ArchiveDir, tables: DerivedTables
+    ) -> SessionsNotIndexed | None:
+        """Return the error that names the first one."""
+        for family, error in self._errors.items():
+            numbers = chain.from_iterable(map(tables.session_sources, family))
+            sources = map(archive_dir.byte_store.source, numbers)
+            name = next((one.id for one in sources if one is not None), "")
+            count, related = len(self.sessions), len(family) - 1
+            return SessionsNotIndexed(archive_dir.folder, count, name, related, error)
+        return None
 
 
 def _grow_sessions(
@@ -737,12 +750,40 @@ def _grow_sessions(
     with tables.index.db:
         for number in sorted(candidates - related):
             session = None
-            with failures.collected(number), tables.index.db:
+            with failures.collected([number]), tables.index.db:
                 session = grow_session(archive_dir, tables, number)
             if session is not None:
                 grown.add(number)
                 on_derived(number, session)
-    return grown.union(failures.errors)
+    return grown | failures.sessions
+
+
+def _gather_family(
+    archive_dir: ArchiveDir, tables: DerivedTables, family: list[int]
+) -> SessionFamily:
+    frames = tables.index.load_node_frames
+    parts = gather_family(archive_dir, tables, family, page_frames=frames)
+    if len(family) == 1 and parts.encoded_size >= _MIN_DIVIDED_BYTES:
+        states = agent_states(archive_dir, parts.transcripts)
+        return structs.replace(parts, agent_states=states)
+    return parts
+
+
+def _derive_long_session(
+    archive_dir: ArchiveDir,
+    tables: DerivedTables,
+    number: int,
+    on_derived: _OnDerived,
+    *,
+    failures: _Failures,
+) -> bool:
+    """Derive a session in parts; return whether that was possible, or failed."""
+    session = None
+    with failures.collected([number]), tables.index.db:
+        session = derive_in_parts(archive_dir, tables, number)
+    if session is not None:
+        on_derived(number, session)
+    return session is not None or failures.has([number])
 
 
 def _write_family(
@@ -750,16 +791,23 @@ def _write_family(
     family: list[int],
     on_derived: _OnDerived,
     sessions: list[DerivedSession],
+    *,
+    failures: _Failures,
 ) -> None:
-    """Replace the rows of a family."""
-    for number in family:
-        tables.delete_session(number)
-    for derived in sessions:
-        number = tables.index.ensure_session_number(derived.rows.session)
-        if number not in family:
+    """Replace the rows of a family, or keep them if that fails."""
+    written: list[tuple[int, SessionId]] = []
+    with failures.collected(family), tables.index.db:
+        for number in family:
             tables.delete_session(number)
-        write_session(tables, number, derived, family=family[0], bounds=RowBounds())
-        on_derived(number, derived.rows.session)
+        for derived in sessions:
+            number = tables.index.ensure_session_number(derived.rows.session)
+            if number not in family:
+                tables.delete_session(number)
+            write_session(tables, number, derived, family=family[0], bounds=RowBounds())
+            written.append((number, derived.rows.session))
+    if not failures.has(family):
+        for number, session in written:
+            on_derived(number, session)
 
 
 def _count_session(
@@ -772,17 +820,10 @@ def _count_session(
 
 
 def rebuild_index(archive_dir: ArchiveDir, progress: ProgressReporter) -> IngestReport:
-    """Build a new index, and replace the old one when it is complete.
-
-    :raises SessionsNotIndexed: after that, if some sessions are missing in it.
-    """
+    """Build a new index, and replace the old one when it is complete."""
     report = IngestReport(problems=[])
     archive_dir.begin_index_build()
-    try:
-        fill_index(archive_dir, report, progress)
-    except SessionsNotIndexed:
-        archive_dir.publish_index()
-        raise
+    fill_index(archive_dir, report, progress)
     archive_dir.publish_index()
     return report
 

@@ -6,11 +6,10 @@ What imports is loaded only then, so that looking is fast.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from bygones.errors import IndexDamaged, SessionsNotIndexed
+from bygones.errors import IndexDamaged
 from bygones.ingest.scan_plan import plan_scan
 from bygones.model.base import (
     IngestReport,
@@ -42,31 +41,8 @@ def ingest(
 
     It can be stopped at any time: committed data stays, and the next ingestion
     continues from there. A thorough one compares files that grew completely, even long
-    ones.
-
-    :raises SessionsNotIndexed: after everything else, if some sessions failed.
+    ones. Sessions that fail are in the report, and the next ingestion tries them again.
     """
-    report, failure = ingest_others(
-        folder,
-        paths,
-        progress=progress,
-        lock_timeout=lock_timeout,
-        is_thorough=is_thorough,
-    )
-    if failure is not None:
-        raise failure
-    return report
-
-
-def ingest_others(
-    folder: Path,
-    paths: Sequence[Path],
-    *,
-    progress: ProgressReporter | None = None,
-    lock_timeout: float = 5.0,
-    is_thorough: bool = False,
-) -> tuple[IngestReport, SessionsNotIndexed | None]:
-    """Do the same, but return the error about sessions that failed."""
     make_private_folder(folder)
     report = IngestReport(problems=[])
     run = partial(
@@ -74,12 +50,13 @@ def ingest_others(
     )
     with writer_lock(folder, timeout=lock_timeout), gc_paused():
         try:
-            return report, run(report=report)
+            run(report=report)
         except IndexDamaged:
             # The index can be rebuilt from the archive. Try that once.
             second_report = IngestReport(problems=[])
-            failure = run(report=second_report, rebuild=True)
-            return second_report.merge_interrupted(report), failure
+            run(report=second_report, rebuild=True)
+            return second_report.merge_interrupted(report)
+    return report
 
 
 def index_stored(
@@ -115,16 +92,14 @@ def _run_once(  # noqa: PLR0913 (private, all by keyword)
     is_thorough: bool,
     report: IngestReport,
     rebuild: bool = False,
-) -> SessionsNotIndexed | None:
+) -> None:
     with ArchiveDir(folder, write=True) as archive_dir:
         if rebuild or (
             archive_dir.index is None and not archive_dir.byte_store.is_empty
         ):
             from bygones.ingest.indexer import rebuild_index
 
-            with suppress(SessionsNotIndexed):  # they are tried again below
-                rebuild_index(archive_dir, progress)
-        failure: SessionsNotIndexed | None = None
+            rebuild_index(archive_dir, progress)  # what fails is tried again below
         scan_plan = plan_scan(archive_dir, paths, is_thorough=is_thorough)
         if scan_plan.stored_sources == []:
             archive_dir.check_text_index()
@@ -134,33 +109,29 @@ def _run_once(  # noqa: PLR0913 (private, all by keyword)
         else:
             from bygones.ingest.importer import import_changes
 
-            try:
-                import_changes(
-                    archive_dir,
-                    paths,
-                    scan_plan,
-                    report=report,
-                    progress=progress,
-                    is_thorough=is_thorough,
-                )
-            except SessionsNotIndexed as error:
-                failure = error
+            import_changes(
+                archive_dir,
+                paths,
+                scan_plan,
+                report=report,
+                progress=progress,
+                is_thorough=is_thorough,
+            )
         if archive_dir.index is not None:
             observe_directories(archive_dir, report)
             report.session_count, report.empty_count = (
                 archive_dir.index.count_sessions()
             )
         # What couldn't be read may be readable next time without looking different.
-        is_complete = failure is None and all(
+        is_complete = report.failure is None and all(
             problem.kind in _PERSISTENT_PROBLEMS for problem in report.problems
         )
         archive_dir.save_checksum(
             scan_plan.checksum if is_complete else "", scan_plan.snapshot
         )
-        is_thorough = is_thorough and failure is None
-        if is_thorough and not (report.problems or report.refused):
+        is_clean = is_complete and not (report.problems or report.refused)
+        if is_thorough and is_clean:
             archive_dir.mark_fully_scanned(scan_plan.checksum)
-    return failure
 
 
 _MAX_LOOKED_UP = 500

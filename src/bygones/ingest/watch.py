@@ -13,7 +13,7 @@ from watchfiles import watch as watch_files
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from bygones.errors import ArchiveInUse
-from bygones.ingest.run import ingest_others
+from bygones.ingest.run import ingest
 from bygones.model.base import IngestReport
 from bygones.sources.walk import is_source
 
@@ -70,9 +70,7 @@ class _Watcher:
     def ingest(self) -> bool:
         """Import what is new; return whether something was."""
         try:
-            report, _ = ingest_others(
-                self.folder, self.paths, lock_timeout=_LOCK_TIMEOUT
-            )
+            report = ingest(self.folder, self.paths, lock_timeout=_LOCK_TIMEOUT)
         except ArchiveInUse:
             self._is_ingest_due = True
             return False

@@ -9,7 +9,7 @@ from shutil import rmtree
 
 from msgspec import Struct
 
-from bygones.errors import AmbiguousSelector
+from bygones.errors import AmbiguousSelector, SessionsNotIndexed
 from bygones.ingest.indexer import rebuild_index
 from bygones.maintenance.verify import remove_verification
 from bygones.model.base import (
@@ -218,6 +218,8 @@ class PurgeResult(Struct, kw_only=True):
     bytes: int = 0
     is_vacuumed: bool = True
     """Whether no trace is left; a reader keeps old pages while it reads."""
+    failure: SessionsNotIndexed | None = None
+    """Which other sessions could not be indexed again."""
 
 
 def purge(
@@ -264,7 +266,8 @@ def purge(
                     archive_db.erase_source(source)
         result.is_vacuumed = archive_db.vacuum()
         if archive_dir.index is None:
-            rebuild_index(archive_dir, progress or NullProgress())
+            report = rebuild_index(archive_dir, progress or NullProgress())
+            result.failure = report.failure
         if archive_dir.index is not None:
             projects = DerivedTables(archive_dir.index).projects()
             remove_unused_directories(archive_db.db, projects)

@@ -20,6 +20,7 @@ from bygones.errors import (
     ArchiveNotFound,
     ArchiveNotOwned,
     NothingRecovered,
+    SessionsNotIndexed,
 )
 from bygones.ingest.indexer import rebuild_index
 from bygones.maintenance.damaged_parts import (
@@ -61,6 +62,8 @@ class RepairResult(Struct, kw_only=True):
     """The damaged database, if a new one was written."""
     source_count: int = 0
     is_index_rebuilt: bool = False
+    failure: SessionsNotIndexed | None = None
+    """Which sessions could not be indexed again."""
 
     @property
     def recovered_bytes(self) -> int:
@@ -104,7 +107,7 @@ def repair_archive(
                 result.recovered or result.damaged_copy or result.corrected_count
             )
             if is_changed or archive_dir.index is None:
-                rebuild_index(archive_dir, progress)
+                result.failure = rebuild_index(archive_dir, progress).failure
                 result.is_index_rebuilt = True
             if result.lost:
                 archive_dir.save_checksum("")  # the next ingestion looks at all files
@@ -119,7 +122,7 @@ def accept_losses(
     *,
     progress: ProgressReporter | None = None,
     lock_timeout: float = 5.0,
-) -> list[DamagedPart]:
+) -> RepairResult:
     """Mark damaged parts as lost; return those that are marked, with the time.
 
     Call it after `repair_archive`, with what is lost. Nothing is deleted, and a later
@@ -141,12 +144,15 @@ def accept_losses(
                 accept_loss(archive_db, part.as_chunk())
         archive_db.clear_cache()
         remove_verification(folder)
-        rebuild_index(archive_dir, progress or NullProgress())
-        return [
+        report = rebuild_index(archive_dir, progress or NullProgress())
+        accepted = [
             part
             for part in find_damaged_parts(archive_db)
             if part.lost_ns and part.place in chosen
         ]
+        return RepairResult(
+            accepted=accepted, is_index_rebuilt=True, failure=report.failure
+        )
 
 
 def _recover_parts(

@@ -18,6 +18,7 @@ from bygones.errors import (
     BytesLost,
     IndexBusy,
     IndexDamaged,
+    SessionsNotIndexed,
 )
 from bygones.ingest.indexer import fill_index, rebuild_index
 from bygones.maintenance.damaged_parts import find_damaged_parts, find_recoverable
@@ -75,6 +76,8 @@ class VerificationResult(Struct, kw_only=True):
     """Whether the index was compared with a rebuilt one."""
     is_busy: bool = False
     """Whether a writer prevented the comparison."""
+    failure: SessionsNotIndexed | None = None
+    """Which sessions prevented the comparison: they cannot be indexed."""
     index_damages: list[str] = []
     """Files of the index that are damaged or missing."""
     differences: list[str] = []
@@ -368,6 +371,9 @@ def _compare_when_current(
                 differences = _compare_with_rebuild(archive_dir, progress)
         except IndexBusy:
             break
+        except SessionsNotIndexed as error:
+            result.failure = error
+            return
         result.is_index_current = result.is_index_compared = differences is not None
         if differences is not None:
             result.differences = differences
@@ -385,6 +391,8 @@ def _compare_with_rebuild(
     """Return the tables that differ from those of a rebuilt index.
 
     Returns `None` if the index is not current.
+
+    :raises SessionsNotIndexed: if the index cannot be rebuilt completely.
     """
     # A reader of the copy may create a file while it is removed.
     with tempfile.TemporaryDirectory(
@@ -408,7 +416,10 @@ def _compare_with_rebuild(
             return [error.detail]
         with ArchiveDir(copy, write=True) as rebuilt:
             rebuilt.begin_index_build()
-            fill_index(rebuilt, IngestReport(problems=[]), progress)
+            report = IngestReport(problems=[])
+            fill_index(rebuilt, report, progress)
+            if report.failure is not None:
+                raise report.failure
             expected = hash_tables(rebuilt)
             differences = words.differences(IndexedWords(rebuilt))
         shutil.rmtree(copy)

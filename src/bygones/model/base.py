@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NewType, Protocol, c
 
 from msgspec import Meta, MsgspecError, Raw, Struct, structs
 
-from bygones.errors import InvalidSelector
+from bygones.errors import InvalidSelector, SessionsNotIndexed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -354,6 +354,8 @@ class IngestReport(Struct, kw_only=True):
     empty_count: int = 0
     """Sessions without a message."""
     problems: list[Problem] = []
+    failure: SessionsNotIndexed | None = None
+    """Which sessions could not be indexed; all others are."""
 
     def __repr__(self) -> str:
         return _short_repr(self)

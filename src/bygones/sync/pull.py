@@ -68,6 +68,8 @@ class PullReport(Struct, kw_only=True):
     """Files of which something is missing or damaged on either side."""
     refused: int = 0
     """Files whose names are not valid."""
+    failure: str = ""
+    """Which sessions could not be indexed, in words."""
 
     @property
     def has_changes(self) -> bool:
@@ -148,7 +150,10 @@ class Puller:
         self._progress.end()
         # An interrupted sync may have added bytes that are not indexed yet.
         if self.report.files or self._is_index_behind():
-            index_stored(self._folder, self._progress, lock_timeout=_LOCK_TIMEOUT)
+            failure = index_stored(
+                self._folder, self._progress, lock_timeout=_LOCK_TIMEOUT
+            ).failure
+            self.report.failure = str(failure or "")
         self._merge_annotations(self._peer.annotations())
         return self.report
 

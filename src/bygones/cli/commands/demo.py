@@ -19,7 +19,7 @@ from bygones.archive import Archive
 from bygones.cli.commands.list import SessionTable, print_sessions_json
 from bygones.cli.context import color_option, json_option, path_type
 from bygones.cli.open_archive import load_session_costs
-from bygones.cli.output import Console, print_objects
+from bygones.cli.output import Console, print_failure, print_objects
 from bygones.config import ARCHIVE_ENV, HOME_ENV
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import DemoObject
@@ -47,7 +47,7 @@ def demo(*, folder: Path | None, as_json: bool, color: str) -> None:
     console = Console.for_stdout(color)
     home = write_demo_home(place, console.now)
     archive = place / "archive"
-    Archive.ingest(archive, [home])
+    print_failure(Archive.ingest(archive, [home]).failure)
     with Archive.open(archive) as opened:
         sessions = list(opened.sessions())
         spent = load_session_costs(opened, sessions)

@@ -53,12 +53,13 @@ def hook(*, now: bool, archive: Path | None, homes: tuple[Path, ...]) -> None:
         ingest_in_background(archive, homes)
         return
     from bygones.archive import Archive
+    from bygones.cli.output import print_failure
     from bygones.integrations import recall_index
 
     if hasattr(os, "nice"):
         os.nice(10)
     folder = resolve_archive_folder(archive)
-    Archive.ingest(
+    report = Archive.ingest(
         folder,
         find_homes(homes),
         lock_timeout=_LOCK_TIMEOUT,
@@ -67,3 +68,4 @@ def hook(*, now: bool, archive: Path | None, homes: tuple[Path, ...]) -> None:
     if recall_index.is_enabled(folder):
         redactor = load_redactor(os.environ, Path.home()).for_this_machine()
         recall_index.update_recall(folder, redactor.redact_text)
+    print_failure(report.failure)

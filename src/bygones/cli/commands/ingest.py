@@ -63,13 +63,15 @@ def ingest(
     if as_json:
         print_objects(map(ProblemRow.from_problem, report.problems))
         print_objects([ingest_report_object(report)])
-        return
-    print_problems(report.problems)
-    if not quiet:
-        _print_summary(report, folder)
-    if not quiet and not report.files:
-        places = sanitize_name(", ".join(map(display_path, paths)))
-        sys.stderr.write(f"note: there are no transcripts in {places}\n")
+    else:
+        print_problems(report.problems)
+        if not quiet:
+            _print_summary(report, folder)
+        if not quiet and not report.files:
+            places = sanitize_name(", ".join(map(display_path, paths)))
+            sys.stderr.write(f"note: there are no transcripts in {places}\n")
+    if report.failure is not None:
+        raise report.failure
 
 
 def ingest_report_object(report: IngestReport) -> IngestReportObject:

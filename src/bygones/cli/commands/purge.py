@@ -26,6 +26,7 @@ from bygones.cli.output import (
     StagedProgressBar,
     display_path,
     output_width,
+    print_failure,
     print_objects,
 )
 from bygones.cli.resolve import newest_session, resolve_project_scope
@@ -145,6 +146,7 @@ def erase_sources(
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
     clear_statusline_cache(os.environ)
     resolve.forget_results()
+    print_failure(done.failure)
     if not done.is_vacuumed:
         sys.stderr.write(
             "note: another process is reading the archive, so the erased bytes are still "

@@ -18,6 +18,7 @@ from bygones.cli.output import (
     INDEX_INTERRUPTED,
     StagedProgressBar,
     explain_interrupt,
+    print_failure,
     print_objects,
     print_problems,
 )
@@ -56,4 +57,7 @@ def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
     print_problems(report.problems)
     if damages := [one for one in report.problems if one.kind != "lost"]:
         lost = pluralize(len(damages), "stretch", "stretches")
+        print_failure(report.failure)
         raise ArchiveDamaged(folder, f"{lost} could not be indexed")
+    if report.failure is not None:
+        raise report.failure

@@ -20,6 +20,7 @@ from bygones.cli.output import (
     StagedProgressBar,
     display_path,
     explain_interrupt,
+    print_failure,
     print_objects,
 )
 from bygones.errors import ExitCode, PathNotFound
@@ -166,6 +167,7 @@ def repair(  # noqa: PLR0913 (one per option)
     if as_json:
         parts = (*result.lost, *result.accepted)
         print_objects([*map(_damage_object, parts), _result_object(result)])
+    print_failure(result.failure)
     if result.lost:
         raise click.exceptions.Exit(ExitCode.ARCHIVE_DAMAGED)
 
@@ -177,7 +179,8 @@ def _accept_loss(folder: Path, result: RepairResult, *, yes: bool, quiet: bool) 
         explain_interrupt("the loss was not accepted, or is accepted already"),
         StagedProgressBar() as bar,
     ):
-        accepted = accept_losses(folder, result.lost, progress=bar)
+        done = accept_losses(folder, result.lost, progress=bar)
+    accepted, result.failure = done.accepted, done.failure
     if not quiet:
         _print_accepted(accepted)
     result.accepted.extend(accepted)

@@ -16,6 +16,7 @@ from bygones.cli.output import (
     StagedProgressBar,
     display_path,
     explain_interrupt,
+    print_failure,
     print_objects,
 )
 from bygones.errors import ArchiveNotFound
@@ -106,6 +107,9 @@ def sync(  # noqa: PLR0913 (the options of the command)
     elif not options.quiet:
         for line in _describe(result, is_dry_run=dry_run):
             click.echo(sanitize_name(line))
+    print_failure(result.received.failure)
+    if result.sent.failure:
+        print_failure(f"on {result.peer}: {result.sent.failure}")
 
 
 def _check_folder(folder: Path, *, is_dry_run: bool) -> None:

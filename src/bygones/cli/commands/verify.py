@@ -85,7 +85,10 @@ def _index_note(result: VerificationResult) -> str:
     if not result.has_index:
         return "there is no valid index; `bygones rebuild` creates one"
     if not result.is_index_current:
-        return "the index is not up to date; `bygones ingest` updates it"
+        return (
+            "the index is not up to date; `bygones ingest` updates it, or reports what"
+            " cannot be indexed"
+        )
     return ""
 
 
@@ -128,7 +131,8 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
 
     The exit code is 0 if the archive is intact, except for losses that were accepted with
     `bygones repair --accept-loss`, and 13 if it is damaged. With --deep, it
-    is 1 if there is no index to compare with, and 12 if another process keeps writing.
+    is 1 if there is no index to compare with or some sessions cannot be indexed, and 12 if
+    another process keeps writing.
     """
     folder = resolve_archive_folder(archive)
     now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
@@ -146,6 +150,8 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
         raise ArchiveInUse(folder)
     if deep and not result.has_index:
         raise IndexNotFound(folder)
+    if result.failure is not None:
+        raise result.failure
 
 
 def _damage_objects(result: VerificationResult) -> Iterator[DamageObject]:

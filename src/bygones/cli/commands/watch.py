@@ -24,9 +24,10 @@ from bygones.cli.output import (
     StagedProgressBar,
     display_path,
     ingest_report_lines,
+    print_failure,
     print_objects,
 )
-from bygones.errors import ArchiveInUse, ExitCode, SessionsNotIndexed
+from bygones.errors import ArchiveInUse, ExitCode
 from bygones.model.base import IngestReport
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost
@@ -85,16 +86,12 @@ def _ingest_once(folder: Path, paths: tuple[Path, ...]) -> list[str]:
     """Import everything, and return the lines of the report."""
     try:
         with StagedProgressBar() as bar:
-            return list(
-                ingest_report_lines(
-                    Archive.ingest(folder, paths, progress=bar, is_thorough=True)
-                )
-            )
+            report = Archive.ingest(folder, paths, progress=bar, is_thorough=True)
     except ArchiveInUse as error:
         # The other process may write for long; the watch catches up afterwards.
         return [f"{error}; continuing when it is done"]
-    except SessionsNotIndexed as error:
-        return [sanitize_name(str(error))]
+    print_failure(report.failure)
+    return list(ingest_report_lines(report))
 
 
 class _ChangePrinter:
@@ -105,8 +102,10 @@ class _ChangePrinter:
         self._as_json = as_json
         self._quiet = quiet
         self._known = _load_summaries(folder)
+        self._last_failure = ""
 
     def print_changes(self, report: IngestReport) -> None:
+        self._print_failure(report)
         now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
         for before, one, cost in self._changed_sessions(report):
             if self._as_json:
@@ -121,6 +120,13 @@ class _ChangePrinter:
                 )
                 click.echo(Console.for_stdout().truncate(line))
         sys.stdout.flush()
+
+    def _print_failure(self, report: IngestReport) -> None:
+        """Print which sessions could not be indexed, unless it was printed before."""
+        failure = str(report.failure or "")
+        if failure != self._last_failure:
+            print_failure(failure)
+        self._last_failure = failure
 
     def _changed_sessions(
         self, report: IngestReport
