@@ -196,8 +196,10 @@ def test_files_of_an_unredacted_export_are_reported(
     run_export(FIRST, "--to", "site/")
 
     note = capsys.readouterr().err.splitlines()[-1]
-    assert note.startswith("note: 2 files of other exports may not be redacted; delete")
-    assert note.endswith(f"The first is site/sessions/{session_id(2)}.html")
+    assert note == (
+        "note: 2 files in the folder may not be redacted; check or delete them before you"
+        f" share the folder: the first is site/sessions/{session_id(2)}.html"
+    )
     assert KEY not in (site / "index.html").read_text("utf-8")
     run_export(FIRST, "--to", "site/", "--json")
     result = json.loads(capsys.readouterr().out)
@@ -205,6 +207,27 @@ def test_files_of_an_unredacted_export_are_reported(
     assert names == [f"{session_id(2)}.html", f"{session_id(3)}.html"]
     run_export("--all", "--to", "site")
     assert "note" not in capsys.readouterr().err
+
+
+def test_page_that_a_single_export_overwrote_is_reported_and_replaced(
+    archived_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_export("--all", "--to", "site")
+    page = f"site/sessions/{session_id(3)}.html"
+    run_export(session_id(3), "--no-redact", "--to", page)
+    assert KEY in (archived_home / page).read_text("utf-8")
+    capsys.readouterr()
+
+    run_export(FIRST, "--to", "site/")
+
+    note = capsys.readouterr().err.splitlines()[-1]
+    assert note == (
+        "note: 1 file in the folder may not be redacted; check or delete it before you"
+        f" share the folder: {page}"
+    )
+    run_export("--all", "--to", "site")
+    assert "wrote 1 session (" in capsys.readouterr().err
+    assert KEY not in (archived_home / page).read_text("utf-8")
 
 
 def test_skipped_sessions_are_counted(

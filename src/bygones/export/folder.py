@@ -310,7 +310,7 @@ def _join_encoded(parts: Iterable[Html]) -> bytes:
 
 
 _MANIFEST = ".bygones-export.json"
-_MANIFEST_VERSION = 6
+_MANIFEST_VERSION = 7
 """Increase it when the content of pages changes: all pages are written again."""
 
 
@@ -333,7 +333,15 @@ class ExportResult(Struct, kw_only=True):
     last_log: RedactionLog = msgspec.field(default_factory=RedactionLog)
     """Redactions in the session that was written last."""
     unredacted_files: list[str] = []
-    """Files of other exports in the folder of a redacted one, not known to be redacted."""
+    """Files in the folder of a redacted export that are not known to be redacted."""
+
+
+class _FileStamp(Struct, frozen=True, array_like=True):
+    """A file as an export left it; a file that differs is not known any more."""
+
+    size: int
+    mtime_ns: int
+    is_redacted: bool
 
 
 class _ManifestEntry(Struct, frozen=True):
@@ -342,15 +350,20 @@ class _ManifestEntry(Struct, frozen=True):
     files: tuple[str, ...]
     """Paths relative to the folder, in all formats."""
     is_redacted: bool
+    """Whether ``session`` is redacted."""
 
 
 class _Manifest(Struct, frozen=True):
-    """The content of a folder, so that unchanged sessions are not written again."""
+    """The content of a folder, so that unchanged sessions are not written again.
+
+    Only files that are the same as when they were written count as redacted and may be
+    removed: an export may have been interrupted, or another program may have written.
+    """
 
     version: int = _MANIFEST_VERSION
     sessions: dict[str, _ManifestEntry] = {}
-    redacted_lists: tuple[str, ...] = ()
-    """The index and its parts, if they are redacted."""
+    files: dict[str, _FileStamp] = {}
+    """The files of all sessions, and the index and its parts."""
 
 
 def export_folder(
@@ -364,92 +377,152 @@ def export_folder(
 
     An existing export is updated: unchanged sessions and sessions that are not among
     ``items`` are kept. A session that cannot be exported does not stop the others. The
-    index of a redacted export lists redacted sessions only.
+    index and the manifest of a redacted export contain redacted sessions only.
     """
     result = ExportResult()
     is_redacted = options.redactor is not None
     manifest = _read_manifest(folder)
-    entries = dict(manifest.sessions)
+    entries, files = manifest.sessions, manifest.files
     for item in items:
         fingerprint = _fingerprint(item, options)
         previous = entries.get(item.id)
         if (
             previous is not None
             and previous.fingerprint == fingerprint
-            and (folder / previous.session.page).is_file()
+            and all(name in files for name in previous.files)
         ):
             result.unchanged_sessions += 1
-        else:
-            try:
-                session, files = _write_session(item, folder, options, result)
-            except (OSError, MemoryError):
-                raise  # a full disk or a missing permission affects all sessions
-            except Exception as error:  # noqa: BLE001 (the others are exported)
-                result.failures[item.id] = error
-                continue
-            result.report.add(item.id, result.last_log, keep_details=keep_details)
-            entry = _ManifestEntry(fingerprint, session, files, is_redacted=is_redacted)
-            if previous is not None:
-                entry = _update_entry(item.id, previous, entry, folder)
-            entries[item.id] = entry
-            result.written_sessions += 1
-    listed = [one for one in entries.values() if one.is_redacted or not is_redacted]
-    lists = manifest.redacted_lists
+            continue
+        try:
+            session, written = _write_session(item, folder, options, result)
+        except (OSError, MemoryError):
+            raise  # a full disk or a missing permission affects all sessions
+        except Exception as error:  # noqa: BLE001 (the others are exported)
+            result.failures[item.id] = error
+            continue
+        result.report.add(item.id, result.last_log, keep_details=keep_details)
+        names = previous.files if previous is not None else ()
+        former = {name: files[name] for name in names if name in files}
+        others = _remove_former_pages(session.page, former, written, folder)
+        files |= _read_stamps(folder, written, is_redacted=is_redacted)
+        entries[item.id] = _ManifestEntry(
+            fingerprint, session, (*written, *others), is_redacted=is_redacted
+        )
+        result.written_sessions += 1
+    # A session that failed may have overwritten some of its files.
+    files = _keep_same(files, folder)
+    if is_redacted:
+        entries = {id_: one for id_, one in entries.items() if one.is_redacted}
     if options.format is ExportFormat.HTML:
-        lists = _write_index(listed, folder, options)
-    manifest = _Manifest(sessions=entries, redacted_lists=lists if is_redacted else ())
+        listed = [
+            entry
+            for entry in entries.values()
+            if not is_redacted or _is_page_redacted(entry, files)
+        ]
+        files = _write_index(listed, folder, options, files)
+    manifest = _Manifest(sessions=entries, files=files)
     write_if_changed(folder / _MANIFEST, msgspec.json.encode(manifest), private=True)
     if is_redacted:
-        redacted = {*lists, *(name for entry in listed for name in entry.files)}
+        redacted = {name for name, stamp in files.items() if stamp.is_redacted}
         result.unredacted_files = sorted(_find_exported_files(folder) - redacted)
     return result
 
 
+def _is_page_redacted(entry: _ManifestEntry, files: dict[str, _FileStamp]) -> bool:
+    stamp = files.get(entry.session.page)
+    return stamp is not None and stamp.is_redacted
+
+
+def _read_stamps(
+    folder: Path, names: Iterable[str], *, is_redacted: bool
+) -> dict[str, _FileStamp]:
+    """Return the size and time of files that were just written."""
+    stamps = {}
+    for name in names:
+        stat = (folder / name).stat()
+        stamps[name] = _FileStamp(stat.st_size, stat.st_mtime_ns, is_redacted)
+    return stamps
+
+
+def _keep_same(files: dict[str, _FileStamp], folder: Path) -> dict[str, _FileStamp]:
+    """Return the files that are still as an export left them."""
+    return {
+        name: stamp for name, stamp in files.items() if _is_same(folder / name, stamp)
+    }
+
+
+def _is_same(path: Path, stamp: _FileStamp) -> bool:
+    try:
+        stat = path.stat()
+    except (OSError, ValueError):  # missing, or a name with NUL
+        return False
+    return (stat.st_size, stat.st_mtime_ns) == (stamp.size, stamp.mtime_ns)
+
+
 def _write_index(
-    entries: Iterable[_ManifestEntry], folder: Path, options: ExportOptions
-) -> tuple[str, ...]:
-    """Write the lists of sessions, and remove those of projects without sessions."""
+    entries: Iterable[_ManifestEntry],
+    folder: Path,
+    options: ExportOptions,
+    files: dict[str, _FileStamp],
+) -> dict[str, _FileStamp]:
+    """Write the lists of sessions, and remove those of projects without sessions.
+
+    Return the files of the folder afterwards.
+    """
+    is_redacted = options.redactor is not None
     newest_first = sorted(
         (entry.session for entry in entries), key=_recency_key, reverse=True
     )
-    names = set()
+    names = []
     for name, content in render_index_pages(newest_first, options):
-        write_if_changed(folder / name, content, private=options.redactor is None)
-        names.add(name)
-    for path in (folder / _PROJECTS).glob("*.html"):
-        name = f"{_PROJECTS}/{path.name}"
-        if name not in names and _PROJECT_PAGE.fullmatch(name):
-            path.unlink()
-    return tuple(sorted(names))
+        write_if_changed(folder / name, content, private=not is_redacted)
+        names.append(name)
+    former = {name for name in files if _PROJECT_PAGE.fullmatch(name)}.difference(names)
+    for name in former:
+        (folder / name).unlink(missing_ok=True)
+    kept = {name: stamp for name, stamp in files.items() if name not in former}
+    return kept | _read_stamps(folder, names, is_redacted=is_redacted)
 
 
-def _update_entry(
-    id_: str, previous: _ManifestEntry, entry: _ManifestEntry, folder: Path
-) -> _ManifestEntry:
-    """Remove pages that a session had when it was longer; keep its other formats."""
-    suffix = Path(entry.session.page).suffix
-    others = [name for name in previous.files if not name.endswith(suffix)]
-    for name in {*previous.files}.difference(others, entry.files):
+def _remove_former_pages(
+    page: str, former: dict[str, _FileStamp], written: Sequence[str], folder: Path
+) -> list[str]:
+    """Remove pages that a session had when it was longer; return its other formats."""
+    suffix = Path(page).suffix
+    stem = page.removesuffix(suffix)
+    others = [name for name in former if not name.endswith(suffix)]
+    for name in former.keys() - {*others, *written}:
         # A manifest that another person wrote may name files outside the folder.
-        if name.startswith(f"sessions/{make_file_name(id_)}") and ".." not in name:
+        is_own = name.startswith(stem) and ".." not in name
+        if is_own and _is_same(folder / name, former[name]):
             (folder / name).unlink(missing_ok=True)
-    if not previous.is_redacted:
-        return entry
-    return structs.replace(entry, files=(*entry.files, *others))
+    return others
+
+
+_UNFINISHED = {".exporting", ".partial"}
+"""Suffixes of files that an export which was killed leaves."""
+_DEFAULT_NAME = "-".join("?" * length for length in (8, 4, 4, 4, 12)) + "*"
+"""Names of exports of single sessions without ``--to``."""
 
 
 def _find_exported_files(folder: Path) -> set[str]:
     """Return the files in a folder that some export may have written."""
-    suffixes = {form.suffix for form in ExportFormat}
+    suffixes = {*(form.suffix for form in ExportFormat), ".js", *_UNFINISHED}
     found = {
         *(folder / "sessions").rglob("*"),
-        *(folder / _PROJECTS).glob("*.html"),
+        *(folder / _PROJECTS).glob("*"),
         *(folder / name for name in ("index.html", "assets/index.js")),
+        *folder.glob(_DEFAULT_NAME),
+        *folder.glob(f"{_DEFAULT_NAME}/**/*"),
+        *folder.glob("*.parquet"),
+        *folder.glob("*/month=*/*"),
+        *(one for suffix in _UNFINISHED for one in folder.glob(f".*{suffix}")),
+        *(folder / "assets").glob(".*.exporting"),
     }
     return {
         path.relative_to(folder).as_posix()
         for path in found
-        if path.is_file() and path.suffix in {*suffixes, ".js"}
+        if path.is_file() and (path.name[0] != "." or path.suffix in suffixes)
     }
 
 
@@ -478,12 +551,16 @@ def _write_session(
 
 
 def _read_manifest(folder: Path) -> _Manifest:
+    """Return what is known of a folder, with the files that are still the same."""
     try:
         content = (folder / _MANIFEST).read_bytes()
         manifest = msgspec.json.decode(content, type=_Manifest)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return _Manifest()
-    return manifest if manifest.version == _MANIFEST_VERSION else _Manifest()
+    if manifest.version != _MANIFEST_VERSION:
+        return _Manifest()
+    files = _keep_same(manifest.files, folder)
+    return structs.replace(manifest, files=files)
 
 
 def _fingerprint(item: ExportItem, options: ExportOptions) -> str:

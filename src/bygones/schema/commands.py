@@ -327,7 +327,7 @@ class ExportObject(JsonObject, frozen=True, kw_only=True, tag="export"):
     failed_sessions: tuple[SessionId, ...]
     """Sessions that could not be exported."""
     unredacted_files: tuple[str, ...]
-    """Files of other exports in the folder of this redacted one."""
+    """Files in the folder of this redacted export that may not be redacted."""
     written_bytes: int
     is_redacted: bool
     redactions: dict[str, int]

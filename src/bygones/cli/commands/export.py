@@ -221,16 +221,26 @@ def _summary_lines(request: ExportRequest, result: _ExportResult) -> Iterator[st
         yield _OTHER_FILES_NOTE
     if request.redact:
         yield from filter(None, (result.report.summary(),))
-        if result.unredacted_files:
-            yield _UNREDACTED_NOTE.format(
-                files=pluralize(len(result.unredacted_files), "file"),
-                first=display_path(result.unredacted_files[0]),
-            )
+        yield from _unredacted_notes(result.unredacted_files)
         return
     yield _NOT_REDACTED_NOTE
     if result.report.private_records:
         left = pluralize(result.report.private_records, "private record")
         yield f"{left} left out; --private includes them"
+
+
+def _unredacted_notes(files: Sequence[Path]) -> Iterator[str]:
+    """Yield a note if files in the folder may not be redacted."""
+    if not files:
+        return
+    first = display_path(files[0])
+    them, where = (
+        ("it", first) if len(files) == 1 else ("them", f"the first is {first}")
+    )
+    yield (
+        f"note: {pluralize(len(files), 'file')} in the folder may not be redacted; check"
+        f" or delete {them} before you share the folder: {where}"
+    )
 
 
 def _scan_for_secrets(
@@ -250,10 +260,6 @@ def _scan_for_secrets(
 _OTHER_FILES_NOTE = (
     "files that are not transcripts, such as workflow journals and long outputs, are not "
     "exported: bygones restore writes every file"
-)
-_UNREDACTED_NOTE = (
-    "note: {files} of other exports may not be redacted; delete them before you share the"
-    " folder. The first is {first}"
 )
 _NOT_REDACTED_NOTE = "nothing was redacted; check the output before you share it"
 
