@@ -240,6 +240,22 @@ def test_session_that_fails_is_named_in_the_preview_of_the_others(
     assert single.status == 500
 
 
+@pytest.mark.parametrize("format_", ["html", "jsonl"])
+def test_preview_offers_no_download_if_all_sessions_fail(
+    format_: str, page: WebClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("unexpected")
+
+    monkeypatch.setattr(RedactionReport, "add", fail)
+    answer = page.get(f"/share?session={PLAIN}&session={EDITED}&format={format_}")
+
+    assert answer.status == 200
+    assert "will be left out: " in answer.text
+    assert "Download" not in answer.text
+    assert "No secrets" not in answer.text
+
+
 def test_session_that_fails_is_named_in_the_archive_of_the_others(
     page: WebClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +278,30 @@ def test_session_that_fails_is_named_in_the_archive_of_the_others(
     assert any(PLAIN in name for name in names)
     assert not any(EDITED in name for name in names)
     assert lines[1:] == [EDITED]
+
+
+def test_pages_of_a_session_that_fails_are_not_in_the_archive_of_the_others(
+    page: WebClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    render = folder.render_session_pages
+
+    def fail_after_first_page(
+        source: Session | ExportInput, stem: str, options: ExportOptions
+    ) -> Iterator[tuple[str, Iterator[Html]]]:
+        for named_page in render(source, stem, options):
+            yield named_page
+            if EDITED in stem:
+                raise ValueError("unexpected")
+
+    monkeypatch.setattr(folder, "render_session_pages", fail_after_first_page)
+    wanted = f"session={PLAIN}&session={EDITED}"
+    answer = page.get(f"/share/download?{wanted}&format=html")
+
+    with zipfile.ZipFile(io.BytesIO(answer.body)) as file:
+        names = file.namelist()
+    assert any(PLAIN in name for name in names)
+    assert not any(EDITED in name for name in names)
+    assert "bygones-export/not exported.txt" in names
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,9 @@ def share_page(context: RequestContext) -> Response:
                 if request.is_single or request.branch:
                     raise
                 preview.failed.append(summary)
-    if request.has_turns(turn_count):
+    if len(preview.failed) == len(summaries):
+        result = _failed_note(preview)
+    elif request.has_turns(turn_count):
         result = join_html((_render_preview(preview), _download_button(request)))
     else:
         count = pluralize(turn_count, "turn")
@@ -306,14 +308,16 @@ def _zip_sessions(
     out = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "bygones-export")
-        failures = export_folder(items, root, options).failures
+        result = export_folder(items, root, options)
+        # A session that failed may have left some of its files.
+        left_out = {root / name for name in result.unredacted_files}
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
-            if failures:
-                text = "\n".join((_FAILED_TEXT, *failures, ""))
+            if result.failures:
+                text = "\n".join((_FAILED_TEXT, *result.failures, ""))
                 file.writestr(
                     f"{root.name}/{_FAILED_FILE}", text.encode("utf-8", "replace")
                 )
-            for path in sorted(root.rglob("*")):
+            for path in sorted({*root.rglob("*")} - left_out):
                 if path.is_file() and not path.name.startswith("."):
                     file.write(path, str(path.relative_to(folder)))
     return out.getvalue()
