@@ -10,11 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event, Semaphore
 
 import pytest
 
+from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
+from bygones.hub.chunks import LineRedactor
+from bygones.hub.client import PushLoop
 from bygones.model.base import SessionId
 from bygones.team.contract import ErasureSelector
 from tests.build import Home, jsonl, prompt, session_id, thread
@@ -183,6 +187,81 @@ def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
     )
     assert "3 sessions erased on the hub and not sent again" in every
     assert row["erased_session_ids"] == [session_id(number) for number in range(3)]
+
+
+@pytest.fixture
+def failing_file(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the end of the name of a file that cannot be redacted."""
+    original = LineRedactor.redact
+
+    def redact(self: LineRedactor, raw: bytes) -> bytes:
+        if session_id(1).encode() in raw:
+            raise KeyError("unexpected")
+        return original(self, raw)
+
+    monkeypatch.setattr(LineRedactor, "redact", redact)
+    return f"{session_id(1)}.jsonl"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_push_whose_file_failed_says_so_and_exits_with_1(
+    home_dir: Path,
+    hub: TestHub,
+    failing_file: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    secret, _ = hub.token("ann")
+    write_settings(home_dir, hub=hub.address, token=secret)
+
+    assert main(["push"]) == ExitCode.FAILURE
+    first = capsys.readouterr()
+    assert main(["push"]) == ExitCode.FAILURE
+    second = capsys.readouterr()
+    assert main(["push", "--quiet"]) == ExitCode.FAILURE
+    quiet = capsys.readouterr()
+    assert main(["push", "--json"]) == ExitCode.FAILURE
+    row = json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    assert first.out.startswith("sent 2 sessions to http://")
+    assert second.out == "sent nothing\nnot sent: 1 file that failed\n"
+    assert quiet.out == ""
+    for result in (first, second, quiet):
+        assert "error: 1 file could not be redacted; the first is " in result.err
+        assert f"{failing_file}: KeyError('unexpected')\n" in result.err
+    assert [name.endswith(failing_file) for name in row["failed_files"]] == [True]
+
+
+@pytest.mark.usefixtures("home", "failing_file")
+def test_a_watching_push_reports_files_that_failed_and_continues(
+    home_dir: Path,
+    hub: TestHub,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    secret, _ = hub.token("ann")
+    write_settings(home_dir, hub=hub.address, token=secret)
+    monkeypatch.setattr(PushLoop, "interval", 0.05)
+    reports = Semaphore(0)
+
+    def watch(
+        _folder: Path, _homes: object, notify: Callable[[None], None], *, stop: Event
+    ) -> None:
+        for _ in range(2):
+            assert reports.acquire(timeout=20)
+            assert not stop.is_set()
+            notify(None)
+        raise KeyboardInterrupt
+
+    def write(text: str) -> int:
+        if "1 file could not be redacted" in text:
+            reports.release()
+        return len(text)
+
+    monkeypatch.setattr(Archive, "watch", watch)
+    monkeypatch.setattr(sys.stderr, "write", write)
+
+    assert main(["push", "--watch"]) == ExitCode.INTERRUPTED
+    assert "sent 2 sessions to http://" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("home")

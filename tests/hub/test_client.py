@@ -96,10 +96,7 @@ def test_file_that_cannot_be_redacted_does_not_stop_the_others(
     (source,) = done.failures
     assert source.endswith(f"{session_id(1)}.jsonl")
     lines = list(push_report_lines(done, "hub", is_dry_run=False))
-    assert lines[-2:] == [
-        "not sent: 1 file that failed",
-        f"{source} failed: ValueError('unexpected')",
-    ]
+    assert lines[-1] == "not sent: 1 file that failed"
     monkeypatch.undo()
     assert push_project(folder, hub).failures == {}
     assert len(hub.texts()) == 3

@@ -74,6 +74,7 @@
   - UnsupportedOnTeamStore
     + SqlOnTeamStore
   - PushNotConfigured
+  - PushIncomplete
   - HubTokenExposed
   - HubTokenMissing
   - HubUnreachable
@@ -185,6 +186,7 @@ from bygones.errors.team import (
     InvalidStoreURL,
     MissingDataPackage,
     MissingDependency,
+    PushIncomplete,
     PushNotConfigured,
     RawStoreIncomplete,
     ReaderRoleMissing,
@@ -261,6 +263,7 @@ __all__ = [
     "PathUnusable",
     "ProjectDirectoryGone",
     "PurgeUnfinished",
+    "PushIncomplete",
     "PushNotConfigured",
     "QueryError",
     "QuerySpan",

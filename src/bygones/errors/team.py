@@ -20,6 +20,21 @@ class PushNotConfigured(BygonesError):
     )
 
 
+class PushIncomplete(BygonesError):
+    """Some files could not be redacted and were not pushed; the others were."""
+
+    count: int
+    first_file: str
+    first_error: Exception
+
+    hint = "all other files are sent; each push tries these again"
+
+    def __str__(self) -> str:
+        files = "1 file" if self.count == 1 else f"{self.count:,} files"
+        what = f"{files} could not be redacted; the first is {self.first_file}"
+        return f"{what}: {self.first_error!r}"
+
+
 class HubUnreachable(BygonesError):
     """A hub did not answer after all retries."""
 

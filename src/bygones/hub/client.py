@@ -15,7 +15,13 @@ from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.archive.remote import OwnPrompt, fetch_prompts_of
-from bygones.errors import ArchiveDamaged, BygonesError, HubRejected, HubUnreachable
+from bygones.errors import (
+    ArchiveDamaged,
+    BygonesError,
+    HubRejected,
+    HubUnreachable,
+    PushIncomplete,
+)
 from bygones.hub.chunks import (
     ChunkBuilder,
     LineRedactor,
@@ -402,7 +408,7 @@ class PushLoop:
     """A thread that calls ``push`` after each notification.
 
     ``on_error`` is called for all errors. If the hub could not be reached, the push is
-    repeated; any other error ends the loop.
+    repeated; if files failed, it waits for the next notification. Any other error ends the loop.
     """
 
     interval = 60.0
@@ -445,6 +451,8 @@ class PushLoop:
                 self._on_error(error)
                 self._due.set()
                 self.stop_event.wait(_RETRY_DELAY)
+            except PushIncomplete as error:
+                self._on_error(error)
             except BygonesError as error:
                 self._on_error(error)
                 self.stop_event.set()

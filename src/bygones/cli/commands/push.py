@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from bygones.config import (
     load_redactor,
 )
 from bygones.credentials import find_hub_token
-from bygones.errors import BygonesError, ExitCode, PushNotConfigured
+from bygones.errors import BygonesError, ExitCode, PushIncomplete, PushNotConfigured
 from bygones.export.formats import redaction_labels
 from bygones.model.base import encode_path
 from bygones.render.numbers import format_bytes, pluralize
@@ -82,13 +81,13 @@ def push_report_lines(
     parts = [pluralize(number, one, many) for number, one, many in not_sent if number]
     if parts:
         yield "not sent: " + ", ".join(parts)
-    for source, error in islice(report.failures.items(), 1):
-        yield sanitize_name(f"{source} failed: {error!r}")
 
 
 def _nothing_sent_reason(report: PushReport) -> str:
     if len(report.erased_sessions) == report.selected_sessions:
         return ": the selected sessions were erased on the hub"
+    if report.failures:
+        return ""
     return (
         ": the hub already has the others"
         if report.erased_sessions
@@ -219,6 +218,9 @@ def _push_once(
             )
             click.echo(f"{sessions} only on the hub: bygones list is:prompts-only")
     sys.stdout.flush()
+    if report.failures:
+        first_file, first_error = next(iter(report.failures.items()))
+        raise PushIncomplete(len(report.failures), first_file, first_error)
 
 
 def _push_continuously(
