@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from bygones.archive import Archive
 from bygones.assemble.sessions import assemble_sessions
 from bygones.assemble.summary import SummariesByLeaf
 from bygones.cli.main import main
-from bygones.errors import ExitCode
+from bygones.errors import ExitCode, SystemFailure
 from bygones.ingest import derive
 from bygones.model.nodes import Transcript
 from bygones.model.sessions import Session
@@ -114,8 +115,8 @@ def test_transcript_that_cannot_be_indexed_does_not_hide_the_others(
     fourth = thread(prompt("A fourth one"), reply("Sure"), start=9900)
     archived_home.session(session_id(4), fourth)
 
-    for _ in range(2):
-        assert main(["list"]) == ExitCode.SUCCESS
+    for options in ([], ["--quiet"]):
+        assert main(["list", *options]) == ExitCode.SUCCESS
         shown, notes = capsys.readouterr()
         assert "Counting lines" in shown
         assert "A fourth one" in shown
@@ -127,6 +128,47 @@ def test_transcript_that_cannot_be_indexed_does_not_hide_the_others(
     assert "A fourth one" in list_output(capsys)
     monkeypatch.setattr(derive, "assemble_sessions", assemble_sessions)
     assert "A third one" in list_output(capsys)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (KeyError("model"), "unexpected KeyError('model') while importing"),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (
+            SystemFailure("no space left on device"),
+            "the system reported an error: no space",
+        ),
+    ],
+    ids=["unexpected", "unreadable", "system"],
+)
+def test_a_failed_import_is_reported_also_with_quiet(
+    archived_home: Home,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    error: Exception,
+    reason: str,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Archive, "ingest", fail)
+    add_third(archived_home)
+
+    output, note = _run("list", capsys, "--quiet")
+
+    assert "Counting lines" in output
+    assert note.startswith(f"note: the archive is not up to date: {reason}")
+
+
+def test_quiet_hides_that_another_ingest_is_running(
+    archived_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_third(archived_home)
+
+    with writer_lock(home_dir / "archive"):
+        assert _run("list", capsys, "--quiet")[1] == ""
 
 
 def test_without_any_home_the_archive_is_shown(

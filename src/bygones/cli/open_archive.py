@@ -150,6 +150,9 @@ def _build_index(archive: Archive) -> None:
     print_failure(report.failure)
 
 
+_NOT_CURRENT = "the archive is not up to date"
+
+
 def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -> None:
     if not archive.has_index:
         _announce_indexing(archive, options)
@@ -166,19 +169,16 @@ def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -
         else:
             _print_info(options, f"the archive is not up to date: {error}")
     except OSError as error:
-        _print_warning(
-            options, f"the archive is not up to date: {error.strerror or error}"
-        )
+        print_failure(f"{_NOT_CURRENT}: {error.strerror or error}")
     except SystemFailure as error:
-        _print_warning(options, f"the archive is not up to date: {error}")
+        print_failure(f"{_NOT_CURRENT}: {error}")
     except UNEXPECTED_ERRORS as error:
         archive.refresh()
         if not archive.has_index or os.environ.get("BYGONES_DEBUG"):
             raise
-        _print_warning(
-            options,
-            f"the archive is not up to date: unexpected {error!r} while importing;"
-            " BYGONES_DEBUG=1 shows where",
+        print_failure(
+            f"{_NOT_CURRENT}: unexpected {error!r} while importing;"
+            " BYGONES_DEBUG=1 shows where"
         )
     else:
         print_failure(report.failure)

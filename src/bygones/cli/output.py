@@ -431,7 +431,7 @@ def ingest_interrupted_message(stored_bytes: int) -> str:
 
 
 def print_failure(failure: object) -> None:
-    """Print as a note which sessions could not be indexed, if there are any."""
+    """Print why an import failed, if it did; `--quiet` does not hide that."""
     if failure:
         sys.stderr.write(sanitize_name(f"note: {failure}") + "\n")
 
