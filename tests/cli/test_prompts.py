@@ -50,7 +50,7 @@ def test_the_newest_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert list_prompts(capsys, "-n", "1") == ["Write a test for the jitter, please."]
 
 
-def test_prompt_that_cannot_be_loaded_does_not_hide_the_others(
+def test_prompt_that_cannot_be_loaded_is_marked_and_does_not_hide_the_others(
     home_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -69,11 +69,25 @@ def test_prompt_that_cannot_be_loaded_does_not_hide_the_others(
 
     monkeypatch.setattr(StoreLoader, "read_raw", read_raw)
 
-    texts = list_prompts(capsys, "--no-ingest")
+    note = (
+        "note: only the start of 1 prompt could be loaded; `bygones verify` checks the"
+        " archive for damage\n"
+    )
 
-    lengths = {text[:8]: len(text) for text in texts}
-    assert lengths["number 1"] == PREVIEW_LIMIT
-    assert lengths["number 2"] > 1000
+    assert main(["prompts", "--json", "--no-ingest"]) == ExitCode.SUCCESS
+    lines, shown_note = capsys.readouterr()
+    rows = {row["text"][:8]: row for row in map(json.loads, lines.splitlines())}
+    assert (rows["number 1"]["is_text_cut"], rows["number 2"]["is_text_cut"]) == (
+        True,
+        False,
+    )
+    assert len(rows["number 1"]["text"]) == PREVIEW_LIMIT
+    assert len(rows["number 2"]["text"]) > 1000
+    assert shown_note == note
+    assert main(["prompts", "--full", "--no-ingest", "--quiet"]) == ExitCode.SUCCESS
+    shown, shown_note = capsys.readouterr()
+    assert shown.count("(the rest could not be loaded)") == 1
+    assert shown_note == note
 
 
 def test_long_prompt_is_not_cut(

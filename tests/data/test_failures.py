@@ -142,22 +142,60 @@ def test_a_question_or_a_note_is_not_named_as_the_fix(tmp_path: Path) -> None:
     assert (row.fix.step_tool, row.fix.label) == (None, "pytest")
 
 
-def test_failure_that_cannot_be_loaded_does_not_hide_the_others(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(params=["damaged", "unexpected"])
+def unloadable_texts(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> set[str]:
+    """Return a set for ids of sessions whose records cannot be loaded."""
     original = StoreLoader.read_raw
+    ids: set[str] = set()
 
     def read_raw(self: StoreLoader, position: Position) -> bytes:
-        if session_id(2) in position.source_id:
+        if not any(id_ in position.source_id for id_ in ids):
+            return original(self, position)
+        if request.param == "unexpected":
             raise ValueError("unexpected")
-        return original(self, position)
+        return b""  # what it returns for lost bytes
 
     monkeypatch.setattr(StoreLoader, "read_raw", read_raw)
-    with Archive.open(folder) as archive:
-        rows = {row.project: row for row in archive.errors()}
+    return ids
 
-    assert (rows[BLOG].failure_count, rows[BLOG].error) == (1, "")
-    assert rows[SHOP].failure_count
+
+def test_failure_that_cannot_be_loaded_is_marked_and_does_not_hide_the_others(
+    folder: Path, unloadable_texts: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    unloadable_texts.add(session_id(2))
+    with Archive.open(folder) as archive:
+        rows = {(row.project, row.tool_name): row for row in archive.errors()}
+
+    damaged = rows[BLOG, "Bash"]
+    assert (damaged.failure_count, damaged.label, damaged.error) == (1, None, None)
+    assert rows[SHOP, "Bash"].error == "still \x1b[31mred"
+    common = ["errors", "project:blog", "--archive", str(folder), "--no-ingest"]
+    assert main(common) == 0
+    assert capsys.readouterr().out.endswith("error: (could not be loaded)\n")
+    assert main([*common, "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["label"], row["error"], row["fix"]) == (None, None, None)
+
+
+def test_the_place_of_a_fix_is_known_if_its_texts_cannot_be_loaded(
+    folder: Path, unloadable_texts: set[str]
+) -> None:
+    with Archive.open(folder) as archive:
+        expected = {row.tool_name: row.fix for row in archive.errors(project=SHOP)}
+    unloadable_texts |= {session_id(1), session_id(3)}
+    with Archive.open(folder) as archive:
+        damaged = {row.tool_name: row.fix for row in archive.errors(project=SHOP)}
+
+    fix = damaged["Bash"]
+    assert fix is not None
+    assert expected["Bash"] is not None
+    assert fix.place == expected["Bash"].place
+    assert (fix.label, fix.step_tool, fix.step_label) == (None, "Edit", None)
+    # Which file was edited is not known, so neither is the fix.
+    assert expected["Edit"] is not None
+    assert damaged["Edit"] is None
 
 
 def test_errors_of_a_project_or_a_query(folder: Path) -> None:

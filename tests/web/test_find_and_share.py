@@ -13,6 +13,7 @@ from msgspec import structs
 from bygones.archive import Archive
 from bygones.export import folder
 from bygones.export.formats import ExportInput, ExportOptions, RedactionReport
+from bygones.ingest.loading import StoreLoader
 from bygones.model.base import SessionId
 from bygones.model.sessions import Session
 from bygones.redact.session import RedactionLog
@@ -47,6 +48,24 @@ def test_prompts_are_filtered_by_query_and_project(page: WebClient) -> None:
     assert "Please count" in page.get("/prompts?q=lines").text
     assert "Please count" not in page.get("/prompts?project=/work/other").text
     assert "No prompts match" in page.get("/prompts?q=nowhere").text
+
+
+def test_prompts_that_cannot_be_loaded_are_marked_and_not_called_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / ".claude")
+    for number in (1, 2):
+        words = "word " * 100 + str(number)
+        home.session(session_id(number), thread(prompt(words, uuid=f"p{number}")))
+    home.session(session_id(3), thread(prompt("A short one"), reply("Yes.")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    client = web_client(WebArchive(home, tmp_path / "archive"))
+    assert "could not be loaded" not in client.get("/prompts").text
+
+    monkeypatch.setattr(StoreLoader, "read_raw", lambda *_: b"")
+
+    assert client.get("/prompts").text.count("the rest could not be loaded") == 2
+    assert "No prompts match" in client.get("/prompts?sort=used").text
 
 
 def test_prompts_used_again_are_counted(tmp_path: Path) -> None:

@@ -181,15 +181,7 @@ class _Describer:
 
     def describe(self, group: FailureGroup) -> FailureRow:
         failures = group.failures
-        try:
-            shown, fix = self._find_fix(group)
-            call = self._load(shown.call)
-            label = _label(call)
-            error = first_line(output_text(call)) if call is not None else ""
-        except (BygonesError, OSError, MemoryError):
-            raise
-        except Exception:  # noqa: BLE001 (the other failures are listed)
-            shown, fix, label, error = failures[-1], None, "", ""
+        shown, fix = self._find_fix(group)
         return FailureRow(
             project=group.project,
             tool_name=group.tool_name,
@@ -201,8 +193,8 @@ class _Describer:
             session_count=len({one.call.session for one in failures}),
             last_at=_to_time(failures[-1].call.time_ms),
             place=self._place(shown.call),
-            label=label,
-            error=error,
+            label=self._load(shown.call, _label),
+            error=self._load(shown.call, _error),
             fix=fix,
         )
 
@@ -217,16 +209,18 @@ class _Describer:
     def _fixed_at(self, failure: Failure) -> int | None:
         """Return where the command succeeded, or the tool with the same file."""
         call, branch, _, fixed_at = failure
-        path = "" if call.name == _SHELL else _path(self._load(call))
-        if not path or fixed_at is None:
+        if call.name == _SHELL or fixed_at is None:
             return fixed_at
+        path = self._load(call, _path)
+        if not path:
+            return None if path is None else fixed_at
         candidates = (
             at
             for at in range(fixed_at, len(branch))
             if branch[at].name == call.name and branch[at].is_success
         )
         for _, at in zip(range(_MAX_CANDIDATES), candidates, strict=False):
-            if _path(self._load(branch[at])) == path:
+            if self._load(branch[at], _path) == path:
                 return at
         return None
 
@@ -243,13 +237,22 @@ class _Describer:
         fixed = failure.branch[at]
         return FailureFix(
             place=self._place(fixed),
-            label=_label(self._load(fixed)),
+            label=self._load(fixed, _label),
             step_tool=step.name if step else None,
-            step_label=_label(self._load(step)) if step else "",
+            step_label=self._load(step, _label) if step else "",
         )
 
-    def _load(self, call: CallFacts) -> ToolCall | None:
-        return self._texts.call(*call[:10])
+    def _load(
+        self, facts: CallFacts, get_text: Callable[[ToolCall], str | None]
+    ) -> str | None:
+        """Return a text of a call; none if it cannot be loaded."""
+        try:
+            call = self._texts.call(*facts[:10])
+            return get_text(call) if call is not None else None
+        except (BygonesError, OSError, MemoryError):
+            raise
+        except Exception:  # noqa: BLE001 (the other texts are shown)
+            return None
 
     def _place(self, call: CallFacts) -> CallPlace:
         sql = (
@@ -281,20 +284,28 @@ def _last(
     return next(filter(is_wanted, reversed(calls)), None)
 
 
-def _input_text(call: ToolCall | None, names: Sequence[str]) -> str:
-    values = call.input if call is not None else {}
-    found = (values.get(name) for name in names)
+def _input_text(call: ToolCall, names: Sequence[str]) -> str | None:
+    """Return the first text in some fields of the input; none if that is damaged."""
+    if call.tool_use is None:
+        return None
+    found = map(call.input.get, names)
     return next((one for one in found if isinstance(one, str) and one), "")
 
 
-def _path(call: ToolCall | None) -> str:
+def _path(call: ToolCall) -> str | None:
     return _input_text(call, _PATH_FIELDS)
 
 
-def _label(call: ToolCall | None) -> str:
+def _label(call: ToolCall) -> str | None:
     """Return the first line of the command, or the file or text of a call."""
-    text = _input_text(call, _LABEL_FIELDS).strip()
-    return text.partition("\n")[0][:_MAX_LINE]
+    text = _input_text(call, _LABEL_FIELDS)
+    return text and text.strip().partition("\n")[0][:_MAX_LINE]
+
+
+def _error(call: ToolCall) -> str | None:
+    """Return the first line of the result; none if that is damaged."""
+    text = output_text(call)
+    return first_line(text) if text or call.result is not None else None
 
 
 def first_line(error: str) -> str:

@@ -476,22 +476,24 @@ def _with_place(
 def load_prompts(reader: StoreReader, loader: RecordLoader) -> Iterator[IndexedPrompt]:
     """Yield what users typed, newest first."""
     for prompt in reader.prompts.newest_first():
+        text = _load_prompt_text(reader, loader, prompt)
         yield IndexedPrompt(
             id=prompt.record,
             session_id=prompt.session,
             sent_at=prompt.time,
             branch_number=prompt.branch,
             other_session_id=prompt.other_session,
-            text=_load_prompt_text(reader, loader, prompt) or prompt.head,
+            text=prompt.head if text is None else text,
+            is_text_cut=text is None,
         )
 
 
 def _load_prompt_text(
     reader: StoreReader, loader: RecordLoader, prompt: PromptRow
 ) -> str | None:
-    """Return the full text of a prompt, if its start is not all and it can be loaded."""
+    """Return the full text of a prompt; none if only its start is known."""
     if len(prompt.head) < PREVIEW_LIMIT:
-        return None
+        return prompt.head
     for location in reader.lookup.find_records(prompt.record, 1):
         stored = reader.byte_store.source(location.source)
         if stored is None:

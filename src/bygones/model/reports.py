@@ -599,11 +599,11 @@ class FailureFix(Struct, frozen=True, kw_only=True):
     """The first call after a failure that succeeded with the same command or tool."""
 
     place: CallPlace
-    label: str
-    """The command or the file."""
+    label: str | None
+    """The command or the file; `None` if it could not be loaded."""
     step_tool: str | None
     """The tool of the last edit, command or other call before it."""
-    step_label: str
+    step_label: str | None
 
 
 class FailureRow(Struct, frozen=True, kw_only=True):
@@ -622,10 +622,10 @@ class FailureRow(Struct, frozen=True, kw_only=True):
     session_count: int
     last_at: datetime | None
     place: CallPlace
-    label: str
-    """The whole command, or the file."""
-    error: str
-    """The first line of the error."""
+    label: str | None
+    """The whole command, or the file; `None` if it could not be loaded."""
+    error: str | None
+    """The first line of the error; `None` if it could not be loaded."""
     fix: FailureFix | None
 
     def __repr__(self) -> str:

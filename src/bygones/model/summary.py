@@ -419,6 +419,8 @@ class IndexedPrompt(Struct, frozen=True, kw_only=True):
     sent_at: datetime | None = None
     branch_number: int
     text: str
+    is_text_cut: bool = False
+    """Whether only the start of the text could be loaded."""
     other_session_id: SessionId | None = None
     """The session that it is of, if `session_id` only contains that in its file."""
 

@@ -690,12 +690,12 @@ class FixObject(Struct, frozen=True, kw_only=True):
     """The call after a failure that succeeded."""
 
     place: CallPlaceObject
-    label: str
-    """The first line of the command, or the file."""
+    label: str | None
+    """The first line of the command, or the file; null if it could not be loaded."""
     step_tool: str | None
     """The tool of the last edit, command or other call before it; null if none."""
-    step_label: str
-    """The file or command of that call."""
+    step_label: str | None
+    """The file or command of that call; null if it could not be loaded."""
 
 
 class FailureObject(JsonObject, frozen=True, kw_only=True, tag="failure"):
@@ -712,10 +712,10 @@ class FailureObject(JsonObject, frozen=True, kw_only=True, tag="failure"):
     last_at: datetime | None
     place: CallPlaceObject
     """The last failure that was fixed, otherwise the last one."""
-    label: str
-    """The first line of its command, or its file."""
-    error: str
-    """The first line of its error."""
+    label: str | None
+    """The first line of its command, or its file; null if it could not be loaded."""
+    error: str | None
+    """The first line of its error; null if it could not be loaded."""
     fix: FixObject | None
 
     @classmethod

@@ -178,6 +178,8 @@ class PromptObject(JsonObject, frozen=True, kw_only=True, tag="prompt"):
     other_session_id: SessionId | None
     """The session that it is of, if `session_id` only contains that in its file."""
     text: str
+    is_text_cut: bool
+    """Whether only the start of the text could be loaded."""
 
     @classmethod
     def from_prompt(cls, prompt: IndexedPrompt, project: str | None) -> PromptObject:
@@ -190,6 +192,7 @@ class PromptObject(JsonObject, frozen=True, kw_only=True, tag="prompt"):
             is_abandoned=prompt.is_abandoned,
             other_session_id=prompt.other_session_id,
             text=prompt.text,
+            is_text_cut=prompt.is_text_cut,
         )
 
 

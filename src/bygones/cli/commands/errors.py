@@ -39,6 +39,7 @@ _TERMINAL_LIMIT = 10
 _MIN_PROJECT_WIDTH = 16
 _ID_LENGTH = 13
 """Characters of an id of a message, which `show` accepts."""
+_NOT_LOADED = "(could not be loaded)"
 _COLUMNS = (
     TextColumn("FAILED", is_right_aligned=True),
     TextColumn("FIXED", is_right_aligned=True, drop_order=2),
@@ -122,7 +123,8 @@ def _format_rows(rows: Sequence[FailureRow], console: Console) -> Iterator[str]:
     yield header
     for row, line in zip(rows, lines, strict=True):
         yield line
-        yield _detail(console, row.place, f"error: {row.error}")
+        error = _NOT_LOADED if row.error is None else row.error
+        yield _detail(console, row.place, f"error: {error}")
         if row.fix is not None:
             yield _detail(console, row.fix.place, f"fixed: {_describe_fix(row.fix)}")
 
@@ -135,7 +137,8 @@ def _detail(console: Console, place: CallPlace, text: str) -> str:
 
 def _describe_fix(fix: FailureFix) -> str:
     if fix.step_tool is None:
-        return f"{fix.label} (on the next try)"
+        label = _NOT_LOADED if fix.label is None else fix.label
+        return f"{label} (on the next try)"
     step = fix.step_label or fix.step_tool
     if fix.step_tool != "Bash" and fix.step_label:
         step = f"{fix.step_tool} {fix.step_label}"

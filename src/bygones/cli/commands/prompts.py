@@ -24,6 +24,7 @@ from bygones.cli.context import (
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console, print_objects
 from bygones.cli.resolve import resolve_project_scope
+from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import (
     sanitize,
     sanitize_line,
@@ -53,6 +54,8 @@ def format_prompt(
             yield from (
                 f"  {part}" for part in (wrap_line(line, width) if width else [line])
             )
+        if prompt.is_text_cut:
+            yield console.style.dim("  (the rest could not be loaded)")
         yield ""
         return
     text = sanitize_line(prompt.text)
@@ -60,6 +63,19 @@ def format_prompt(
         plain_head = f"{name}  {when}{suffix}  "
         text = truncate_end(text, console.width - len(plain_head))
     yield f"{head}  {text}"
+
+
+def _count_cut(prompts: Iterator[IndexedPrompt]) -> Iterator[IndexedPrompt]:
+    """Yield prompts, and at the end print how many of them are not whole."""
+    count = 0
+    for prompt in prompts:
+        count += prompt.is_text_cut
+        yield prompt
+    if count:
+        sys.stderr.write(
+            f"note: only the start of {pluralize(count, 'prompt')} could be loaded;"
+            " `bygones verify` checks the archive for damage\n"
+        )
 
 
 _TERMINAL_LIMIT = 20
@@ -104,7 +120,7 @@ def prompts(  # noqa: PLR0913 (one parameter per option)
     wanted = parse_query_words(unescape_words(query))
     with open_current(options) as archive:
         found = archive.prompts(wanted, project=resolve_project_scope(archive, project))
-        found = islice(found, limit and min(limit, sys.maxsize))
+        found = _count_cut(islice(found, limit and min(limit, sys.maxsize)))
         if as_json:
             projects = {
                 summary.id: summary.project

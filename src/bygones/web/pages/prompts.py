@@ -110,6 +110,8 @@ def _repeated(prompts: Iterator[IndexedPrompt]) -> Iterator[_PromptUse]:
     newest: dict[str, IndexedPrompt] = {}
     counts: Counter[str] = Counter()
     for prompt in prompts:
+        if prompt.is_text_cut:
+            continue  # different prompts may start with the same words
         words = " ".join(prompt.text.split()).casefold()
         newest.setdefault(words, prompt)
         counts[words] += 1
@@ -151,6 +153,9 @@ def _items(
             ),
             escape_line(f"used {pluralize(use.uses, 'time')}")
             if use.uses > 1
+            else EMPTY_HTML,
+            escape_line("the rest could not be loaded")
+            if prompt.is_text_cut
             else EMPTY_HTML,
             escape_line("abandoned branch") if prompt.is_abandoned else EMPTY_HTML,
             escape_line(f"session {prompt.other_session_id[:8]} in the same file")
