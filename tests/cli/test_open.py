@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import time
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from html import escape
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -186,7 +187,9 @@ def test_server_that_cannot_save_its_link_says_so(home_dir: Path) -> None:
         err = started.stderr.read()
 
     (note,) = (line for line in err.splitlines() if line.startswith("note:"))
-    assert note.startswith("note: `bygones open` will start a server of its own, as ~/")
+    assert note.startswith(
+        "note: the next `bygones open` will start a server of its own, as ~/"
+    )
     assert "set XDG_STATE_HOME" in note
 
 
@@ -241,6 +244,67 @@ def test_program_that_answers_slowly_is_given_up(
         assert time.monotonic() - started < 20  # it would send bytes for ever
         done.set()
         other.shutdown()
+
+
+@pytest.fixture
+def silent_programs(home_dir: Path) -> Iterator[list[Path]]:
+    """Yield saved links to ports of programs that never answer."""
+    files = []
+    with ExitStack() as stack:
+        for _ in range(3):
+            other = stack.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
+            port = other.getsockname()[1]
+            link = f"http://127.0.0.1:{port}/enter?key=abc"
+            file = serve._link_file(home_dir / "archive", link)
+            serve.write_private_file(file, link)
+            files.append(file)
+        yield files
+
+
+def test_programs_that_never_answer_are_waited_for_at_the_same_time(
+    home_dir: Path, silent_programs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "_TIMEOUT", 1.0)
+    started = time.monotonic()
+
+    assert find_running_server(home_dir / "archive") is None
+
+    assert time.monotonic() - started < 2
+    # A server that is only stopped for now may answer again.
+    assert all(file.exists() for file in silent_programs)
+
+
+def test_links_of_programs_that_never_answer_are_deleted_after_a_day(
+    home_dir: Path, silent_programs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "_TIMEOUT", 0.3)
+    old, other_old, recent = silent_programs
+    for file in (old, other_old):
+        os.utime(file, (time.time() - 90_000,) * 2)
+    os.utime(recent, (time.time() - 3_600,) * 2)
+
+    assert find_running_server(home_dir / "archive") is None
+
+    assert [file.exists() for file in silent_programs] == [False, False, True]
+
+
+def test_link_of_a_running_server_is_never_deleted(
+    home_dir: Path, silent_programs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start_command("serve", "--no-browser") as (_, link):
+        monkeypatch.setattr(serve, "_TIMEOUT", 20)
+        file = serve._link_file(home_dir / "archive", link)
+        os.utime(file, (time.time(),) * 2)
+        for one in silent_programs:
+            os.utime(one, (1, 1))
+        started = time.monotonic()
+        assert find_running_server(home_dir / "archive") == link
+        assert time.monotonic() - started < 10  # only newer links are waited for
+
+        monkeypatch.setattr(serve, "_TIMEOUT", 1.5)
+        os.utime(file, (0, 0))
+        assert find_running_server(home_dir / "archive") == link
+        assert file.exists()
 
 
 def test_unknown_session_is_reported_like_in_other_commands(

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import sys
+import time
 import webbrowser
 from contextlib import closing, suppress
 from html import escape
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_TIMEOUT = 5.0
-"""Seconds; a server that has stopped refuses the connection at once."""
+_TIMEOUT = 3.0
+"""Seconds; a server that was killed refuses the connection at once."""
+_MAX_LINK_AGE = 24 * 60 * 60
+"""Seconds after which a link whose server does not answer is deleted."""
 _MAX_BYTES = 4096
 
 
@@ -89,41 +92,63 @@ def find_running_server(folder: Path) -> str | None:
         with suppress(OSError):
             if not file.suffix:
                 links.append((file.stat().st_mtime_ns, file))
-    running = (_read_running_link(file) for _, file in sorted(links, reverse=True))
-    return next(filter(None, running), None)
+    checks = [_LinkCheck(file) for _, file in sorted(links, reverse=True)]
+    deadline = time.monotonic() + _TIMEOUT
+    for check in checks:
+        if check.is_running(deadline):
+            return check.link
+    for check in checks:
+        check.remove_old_file()
+    return None
 
 
-def _read_running_link(file: Path) -> str | None:
-    """Return the link in a file if its server answers; delete it if no program does."""
-    try:
-        text = file.read_text("utf-8")
-        link = text[:_MAX_BYTES].strip()
-        place = urlsplit(link)
-        host, port = place.hostname or "", place.port or 0
-        key = parse_qs(place.query).get("key", [""])[0]
-    except (OSError, ValueError):
-        return None
-    challenge = secrets.token_urlsafe()
-    proofs: list[bytes] = []
+class _LinkCheck:
+    """Asks, in a thread, whether the server whose link is in a file is running.
 
-    def ask() -> None:
-        connection = HTTPConnection(host, port, timeout=_TIMEOUT)
-        with closing(connection), suppress(OSError, ValueError, HTTPException):
-            try:
-                connection.request("GET", f"{place.path}?challenge={challenge}")
-            except ConnectionRefusedError:
-                _remove_file(file, text)  # the server was killed
-                return
-            proofs.append(connection.getresponse().read(_MAX_BYTES))
+    Another program, or another user's, may use the port by now, and not answer or send
+    one byte after the other.
+    """
 
-    # Another program, or another user's, may use the port by now, and send one byte
-    # after the other.
-    thread = Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(_TIMEOUT)
-    wanted = prove_key(key, challenge).encode()
-    is_known = any(hmac.compare_digest(proof, wanted) for proof in proofs)
-    return link if key and is_known else None
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._text = ""
+        self._is_proved = False
+        self._thread = Thread(target=self._ask, daemon=True)
+        self._thread.start()
+
+    @property
+    def link(self) -> str:
+        return self._text[:_MAX_BYTES].strip()
+
+    def is_running(self, deadline: float) -> bool:
+        """Wait for the answer until a time of the monotonic clock."""
+        self._thread.join(max(0, deadline - time.monotonic()))
+        return self._is_proved
+
+    def remove_old_file(self) -> None:
+        """Delete the file if it is older than a server that is only stopped for now."""
+        with suppress(OSError):
+            if time.time() - self._file.stat().st_mtime > _MAX_LINK_AGE:
+                _remove_file(self._file, self._text)
+
+    def _ask(self) -> None:
+        with suppress(OSError, ValueError, HTTPException):
+            self._text = self._file.read_text("utf-8")
+            place = urlsplit(self.link)
+            key = parse_qs(place.query).get("key", [""])[0]
+            challenge = secrets.token_urlsafe()
+            connection = HTTPConnection(
+                place.hostname or "", place.port or 0, timeout=_TIMEOUT
+            )
+            with closing(connection):
+                try:
+                    connection.request("GET", f"{place.path}?challenge={challenge}")
+                except ConnectionRefusedError:
+                    _remove_file(self._file, self._text)  # the server was killed
+                    return
+                proof = connection.getresponse().read(_MAX_BYTES)
+            wanted = prove_key(key, challenge).encode()
+            self._is_proved = bool(key) and hmac.compare_digest(proof, wanted)
 
 
 def print_link(
@@ -222,7 +247,7 @@ class _LinkAnnouncer:
             write_private_file(file, link)
         except OSError as error:
             if self._is_first:
-                effect = "`bygones open` will start a server of its own"
+                effect = "the next `bygones open` will start a server of its own"
                 _note_unwritable(file, error, effect)
 
     def remove_links(self) -> None:
