@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from bygones.data.views import VIEW_NAMES, VIEWS
 from bygones.errors import MissingDataPackage, SqlError
 from bygones.ingest.loading import StoreLoader
 from bygones.redact.engine import Redactor
+from bygones.store.archive_dir import ArchiveDir
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 from tests.cases.archives import CaseArchives
 from tests.cases.make import stories
@@ -236,6 +238,70 @@ def test_session_whose_texts_cannot_be_loaded_does_not_stop_the_others(  # noqa:
     assert main([*command, "--json"]) == 1
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["failed_sessions"] == [session_id(2)]
+
+
+def test_all_sessions_with_a_value_that_cannot_be_redacted_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(tmp_path / ".claude")
+    for number, name in ((1, "broken"), (2, "broken"), (3, "intact")):
+        home.session(
+            session_id(number), thread(prompt("Go", cwd=f"/srv/{name}"), reply("done"))
+        )
+    Archive.ingest(tmp_path / "archive", [home.path])
+    fail_on(monkeypatch, Redactor, "redact_text", "broken")
+    command = ["export", "--format", "parquet", "--to", str(tmp_path / "data")]
+
+    code = main([*command, "--archive", str(tmp_path / "archive"), "--json"])
+
+    assert code == 1
+    found = json.loads(capsys.readouterr().out)["failed_sessions"]
+    assert sorted(found) == [session_id(1), session_id(2)]
+
+
+def test_damaged_texts_are_missing_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(tmp_path / ".claude")
+    for number in (1, 2, 3):
+        home.session(
+            session_id(number),
+            thread(
+                prompt(f"please {number} " * 200),
+                reply([tool_use("Bash", id=f"t{number}", command="ls")]),
+                tool_result(f"t{number}", "a result"),
+                reply("done"),
+            ),
+        )
+    Archive.ingest(tmp_path / "archive", [home.path])
+    shutil.rmtree(home.path)
+    damage_chunk(tmp_path / "archive", session_id(2))
+    command = ["export", "--format", "parquet", "--to", str(tmp_path / "data")]
+    command += ["--archive", str(tmp_path / "archive"), "--no-ingest"]
+
+    assert main(command) == 1
+
+    output = capsys.readouterr()
+    assert f"texts of 1 session are missing; the first is {session_id(2)}" in output.err
+    for view, column in (
+        ("prompts", "text"),
+        ("messages", "text"),
+        ("tool_calls", "input"),
+        ("tool_calls", "output"),
+    ):
+        rows = pq.read_table(tmp_path / "data" / f"{view}.parquet").to_pylist()
+        lost = {row["session_id"] for row in rows if row[column] is None}
+        assert lost == {session_id(2)}, (view, column)
+    assert main([*command, "--no-redact"]) == 1
+
+
+def damage_chunk(folder: Path, session: str) -> None:
+    """Overwrite the bytes of a session's transcript with zeros."""
+    with ArchiveDir(folder, write=True) as archive_dir:
+        byte_store = archive_dir.byte_store
+        (number,) = (one.number for one in byte_store.sources() if session in one.id)
+        sql = "UPDATE chunk SET frame = zeroblob(length(frame)) WHERE source = ?"
+        byte_store.db.execute(sql, (number,))
 
 
 def test_large_views_are_divided_by_month(

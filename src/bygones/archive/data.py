@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from bygones.store.local_reader import LocalReader
 
 # Most commands need little of this: the rest is imported by the methods that use it.
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime, tzinfo
 
     from pyarrow import Table
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from bygones.model.base import ProgressReporter
     from bygones.model.query import Query
     from bygones.model.reports import FailureRow
+    from bygones.model.summary import Loader
     from bygones.redact.engine import Redactor
     from bygones.usage.prices import Prices
 
@@ -88,8 +90,12 @@ class ArchiveData(ArchiveReports):
         A view with more than 500,000 rows becomes a folder with a file per month.
         """
         from bygones.data.arrow import write_parquet
+        from bygones.ingest.loading import StoreLoader
 
-        service = self.sql_service(redact=redact, prices=prices)
+        load_loader = cache(partial(StoreLoader, self._reader, is_strict=True))
+        service = self._create_sql_service(
+            load_loader, redact=redact, prices=prices, limits=None
+        )
         return write_parquet(
             service, Path(folder).expanduser(), is_private=not redact, progress=progress
         )
@@ -132,6 +138,18 @@ class ArchiveData(ArchiveReports):
         limits: SqlLimits | None = None,
     ) -> SqlService:
         """Return what runs SQL queries, also row by row; see `sql`."""
+        return self._create_sql_service(
+            lambda: self._loader, redact=redact, prices=prices, limits=limits
+        )
+
+    def _create_sql_service(
+        self,
+        load_loader: Callable[[], Loader],
+        *,
+        redact: bool,
+        prices: Prices | None,
+        limits: SqlLimits | None,
+    ) -> SqlService:
         from bygones.data.sql import SqlLimits, SqlService
         from bygones.usage.prices import load_prices
 
@@ -140,7 +158,7 @@ class ArchiveData(ArchiveReports):
             raise SqlOnTeamStore(self.folder.name)
         return SqlService(
             reader,
-            lambda: self._loader,
+            load_loader,
             prices=prices or load_prices(),
             load_redactor=_load_redactor if redact else None,
             problems=self.problems,

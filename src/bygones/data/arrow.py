@@ -314,19 +314,20 @@ class _BatchBuilder:
     ) -> list[str | None]:
         """Redact a column; a value that cannot be redacted is left out."""
         clean: dict[object, str | None] = {}
+        failed: dict[object, Exception] = {}
         for row, value in zip(self._rows, values, strict=False):
-            if value in clean:
-                continue
-            try:
-                clean[value] = redact(value)
-            except MemoryError:
-                raise
-            except Exception as error:
-                if self._failures is None:
+            if value not in clean:
+                try:
+                    clean[value] = redact(value)
+                except MemoryError:
                     raise
-                clean[value] = None
+                except Exception as error:
+                    if self._failures is None:
+                        raise
+                    clean[value], failed[value] = None, error
+            if failed and value in failed and self._failures is not None:
                 session = row[self.schema.get_field_index("session_id")]
-                self._failures.setdefault(SessionId(str(session)), error)
+                self._failures.setdefault(SessionId(str(session)), failed[value])
         return [clean[value] for value in values]
 
 

@@ -306,11 +306,15 @@ _MAX_READ_AHEAD_BYTES = 1024 * 1024
 
 
 class StoreLoader(RecordLoader):
-    """Loads records from the bytes of a store."""
+    """Loads records from the bytes of a store.
 
-    def __init__(self, store: SourceReader) -> None:
+    Damaged or missing bytes are b""; a strict loader raises `ArchiveDamaged`.
+    """
+
+    def __init__(self, store: SourceReader, *, is_strict: bool = False) -> None:
         super().__init__()
         self._byte_store = store.byte_store
+        self._is_strict = is_strict
         self._sources: dict[str, StoredSource] = {}
         self._read_ahead = ("", 0, 0, b"")
         """Source, generation, offset and bytes of the last read."""
@@ -327,7 +331,7 @@ class StoreLoader(RecordLoader):
         self._read_ahead = ("", 0, 0, b"")
 
     def read_raw(self, position: Position) -> bytes:
-        """Return the bytes at a position; b"" if they are damaged or missing."""
+        """Return the bytes at a position."""
         source, generation, start, ahead = self._read_ahead
         relative = position.offset - start
         if (
@@ -341,6 +345,8 @@ class StoreLoader(RecordLoader):
             with self._byte_store.read_transaction():
                 return self._read(position)
         except ArchiveDamaged:
+            if self._is_strict:
+                raise
             return b""
 
     def _read(self, position: Position) -> bytes:
@@ -388,6 +394,8 @@ class StoreLoader(RecordLoader):
         try:
             raw = self._byte_store.read_bytes(stored.number, stored.generation, 0, size)
         except ArchiveDamaged:
+            if self._is_strict:
+                raise
             return None
         return raw.decode("utf-8", "replace").removesuffix("\n")
 
