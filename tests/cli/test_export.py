@@ -11,6 +11,7 @@ import pytest
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, title
+from tests.export.shared import damage_session
 
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 FIRST = session_id(1)
@@ -228,6 +229,31 @@ def test_page_that_a_single_export_overwrote_is_reported_and_replaced(
     run_export("--all", "--to", "site")
     assert "wrote 1 session (" in capsys.readouterr().err
     assert KEY not in (archived_home / page).read_text("utf-8")
+
+
+@pytest.mark.parametrize("form", ["html", "markdown", "json", "jsonl"])
+def test_damaged_texts_are_reported(
+    form: str, archived_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = session_id(3)
+    damage_session(archived_home / "archive", damaged)
+    command = ["export", "--format", form, "--no-ingest", "--to", "site"]
+
+    codes = [main([*command, "--all"]), main([*command, "--all", "--json"])]
+
+    assert codes == [ExitCode.FAILURE] * 2
+    captured = capsys.readouterr()
+    what = "1 session could not be exported"
+    if form != "jsonl":
+        what = "texts of 1 session are missing"
+    assert f"{what}; the first is {damaged}: " in captured.err
+    result = json.loads(captured.out.splitlines()[-1])
+    assert result["failed_sessions"] == [damaged]
+    assert (result["session_count"], result["unchanged_count"]) == (
+        (0, 2) if form == "jsonl" else (1, 2)
+    )
+    assert main(["export", damaged, "--format", form, "--no-ingest"])
+    assert main(["export", FIRST, "--format", form, "--no-ingest"]) == ExitCode.SUCCESS
 
 
 def test_skipped_sessions_are_counted(

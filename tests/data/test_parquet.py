@@ -23,11 +23,11 @@ from bygones.data.views import VIEW_NAMES, VIEWS
 from bygones.errors import MissingDataPackage, SqlError
 from bygones.ingest.loading import StoreLoader
 from bygones.redact.engine import Redactor
-from bygones.store.archive_dir import ArchiveDir
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 from tests.cases.archives import CaseArchives
 from tests.cases.make import stories
 from tests.corpus import CORPUS, needs_corpus
+from tests.export.shared import damage_session
 
 pq = pytest.importorskip(
     "pyarrow.parquet", reason="needs pyarrow: pip install bygones[data]"
@@ -275,7 +275,7 @@ def test_damaged_texts_are_missing_and_reported(
         )
     Archive.ingest(tmp_path / "archive", [home.path])
     shutil.rmtree(home.path)
-    damage_chunk(tmp_path / "archive", session_id(2))
+    damage_session(tmp_path / "archive", session_id(2))
     command = ["export", "--format", "parquet", "--to", str(tmp_path / "data")]
     command += ["--archive", str(tmp_path / "archive"), "--no-ingest"]
 
@@ -293,15 +293,6 @@ def test_damaged_texts_are_missing_and_reported(
         lost = {row["session_id"] for row in rows if row[column] is None}
         assert lost == {session_id(2)}, (view, column)
     assert main([*command, "--no-redact"]) == 1
-
-
-def damage_chunk(folder: Path, session: str) -> None:
-    """Overwrite the bytes of a session's transcript with zeros."""
-    with ArchiveDir(folder, write=True) as archive_dir:
-        byte_store = archive_dir.byte_store
-        (number,) = (one.number for one in byte_store.sources() if session in one.id)
-        sql = "UPDATE chunk SET frame = zeroblob(length(frame)) WHERE source = ?"
-        byte_store.db.execute(sql, (number,))
 
 
 def test_large_views_are_divided_by_month(

@@ -9,6 +9,7 @@ from bygones.export.formats import ExportFormat, ExportOptions
 from bygones.model.sessions import Session
 from bygones.reader import read_sessions, read_source_file
 from bygones.redact.engine import Redactor
+from bygones.store.archive_dir import ArchiveDir
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
@@ -47,6 +48,15 @@ def export_items(folder: Path) -> list[ExportItem]:
         )
         for session in sessions(folder)
     ]
+
+
+def damage_session(folder: Path, session: str) -> None:
+    """Overwrite the bytes of a session's transcript in an archive with zeros."""
+    with ArchiveDir(folder, write=True) as archive_dir:
+        byte_store = archive_dir.byte_store
+        (number,) = (one.number for one in byte_store.sources() if session in one.id)
+        sql = "UPDATE chunk SET frame = zeroblob(length(frame)) WHERE source = ?"
+        byte_store.db.execute(sql, (number,))
 
 
 def export_options(form: ExportFormat, *, redact: bool = True) -> ExportOptions:

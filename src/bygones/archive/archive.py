@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol, Unpack, overload
 
 from bygones.archive.base import ArchiveBase, require_folder
 from bygones.archive.data import ArchiveData
-from bygones.errors import ArchiveClosed, OnlyPromptsKnown
+from bygones.errors import ArchiveClosed, ArchiveDamaged, OnlyPromptsKnown
 from bygones.model.base import SessionId
 from bygones.model.query import Flag
+from bygones.store.local_reader import LocalReader
 
 # Most commands need little of this: the rest is imported by the methods that use it.
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
     from bygones.maintenance.verify import VerificationResult
     from bygones.model.base import IngestReport, ProgressReporter
+    from bygones.model.conversations import Conversation
     from bygones.model.machines import Machine
     from bygones.model.reports import LastVerification
     from bygones.model.summary import Annotations
@@ -313,6 +315,21 @@ class Archive(ArchiveData):
             if source.kind.is_transcript and source.agent is None:
                 for _ in self.read_source(source.id):
                     pass
+
+    def find_damage(self, conversation: Conversation) -> ArchiveDamaged | None:
+        """Return why texts of a conversation cannot be read, if bytes of it are lost.
+
+        A hub checks its own bytes.
+        """
+        if not isinstance(self._reader, LocalReader):
+            return None
+        try:
+            for source in conversation.sources:
+                for _ in self.read_source(source.id):
+                    pass
+        except ArchiveDamaged as error:
+            return error
+        return None
 
     @staticmethod
     def sync(

@@ -56,24 +56,26 @@ class ExportIncomplete(BygonesError):
     first_error: Exception
 
     hint = (
-        "the other sessions were written; `bygones verify` finds damage in the archive"
+        "the other sessions were written; `bygones verify` lists what is damaged or"
+        " accepted as lost in the archive"
     )
 
     _what = "{} could not be exported"
 
     def __str__(self) -> str:
         sessions = "1 session" if self.count == 1 else f"{self.count:,} sessions"
-        reason = str(self.first_error) or type(self.first_error).__name__
+        error = self.first_error
+        reason = str(error) if isinstance(error, BygonesError) else repr(error)
         what = self._what.format(sessions)
         return f"{what}; the first is {self.first_session}: {reason}"
 
 
 class TextsMissing(ExportIncomplete):
-    """Tables were written without some texts, which could not be loaded or redacted."""
+    """Pages or tables were written without texts that could not be loaded or redacted."""
 
     hint = (
-        "the rows were written without these texts; `bygones verify` finds damage in the"
-        " archive"
+        "everything else was written; `bygones verify` lists what is damaged or accepted"
+        " as lost in the archive"
     )
 
     _what = "texts of {} are missing"

@@ -327,6 +327,8 @@ class ExportResult(Struct, kw_only=True):
     written_sessions: int = 0
     failures: dict[SessionId, Exception] = {}
     """Sessions that could not be exported."""
+    incomplete: dict[SessionId, Exception] = {}
+    """Sessions that were exported without some of their texts."""
     unchanged_sessions: int = 0
     bytes_written: int = 0
     report: RedactionReport = msgspec.field(default_factory=RedactionReport)
@@ -386,11 +388,7 @@ def export_folder(
     for item in items:
         fingerprint = _fingerprint(item, options)
         previous = entries.get(item.id)
-        if (
-            previous is not None
-            and previous.fingerprint == fingerprint
-            and all(name in files for name in previous.files)
-        ):
+        if previous is not None and _is_current(previous, fingerprint, files):
             result.unchanged_sessions += 1
             continue
         try:
@@ -401,6 +399,8 @@ def export_folder(
             result.failures[item.id] = error
             continue
         result.report.add(item.id, result.last_log, keep_details=keep_details)
+        if item.id in result.incomplete:
+            fingerprint = ""  # it is written again, and perhaps repaired by then
         names = previous.files if previous is not None else ()
         former = {name: files[name] for name in names if name in files}
         others = _remove_former_pages(session.page, former, written, folder)
@@ -426,6 +426,13 @@ def export_folder(
         redacted = {name for name, stamp in files.items() if stamp.is_redacted}
         result.unredacted_files = sorted(_find_exported_files(folder) - redacted)
     return result
+
+
+def _is_current(
+    entry: _ManifestEntry, fingerprint: str, files: dict[str, _FileStamp]
+) -> bool:
+    is_same = entry.fingerprint == fingerprint
+    return is_same and all(name in files for name in entry.files)
 
 
 def _is_page_redacted(entry: _ManifestEntry, files: dict[str, _FileStamp]) -> bool:
@@ -547,6 +554,8 @@ def _write_session(
         result.bytes_written += sum(path.stat().st_size for path in files)
         source = apply_redaction(source, options, RedactionLog())
     names = tuple(path.relative_to(folder).as_posix() for path in files)
+    if source.damage is not None:
+        result.incomplete[item.id] = source.damage
     return summarize_conversation(source.conversation, page), names
 
 

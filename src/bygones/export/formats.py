@@ -113,6 +113,8 @@ class ExportInput(Struct, frozen=True, kw_only=True):
     summary: SessionSummary | None = None
     """What lists show of it, without annotations; computed if it is needed."""
     cost: Cost | None = None
+    damage: Exception | None = None
+    """Why some of its texts cannot be loaded."""
 
     @property
     def id(self) -> SessionId:

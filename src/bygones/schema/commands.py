@@ -325,7 +325,7 @@ class ExportObject(JsonObject, frozen=True, kw_only=True, tag="export"):
     empty_count: int
     """Sessions without a message, which were skipped."""
     failed_sessions: tuple[SessionId, ...]
-    """Sessions that could not be exported."""
+    """Sessions that could not be exported, or only without some of their texts."""
     unredacted_files: tuple[str, ...]
     """Files in the folder of this redacted export that may not be redacted."""
     written_bytes: int

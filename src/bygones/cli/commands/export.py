@@ -109,6 +109,8 @@ class _ExportResult(Struct, frozen=True, kw_only=True):
     bytes: int
     report: RedactionReport
     failures: dict[SessionId, Exception] = {}
+    incomplete: dict[SessionId, Exception] = {}
+    """Sessions that were written without some texts."""
     unredacted_files: Sequence[Path] = ()
 
 
@@ -171,6 +173,8 @@ def run_export(
             err.writelines(f"{line}\n" for line in _summary_lines(request, done))
     for session, error in done.failures.items():
         raise ExportIncomplete(len(done.failures), session, error)
+    for session, error in done.incomplete.items():
+        raise TextsMissing(len(done.incomplete), session, error)
 
 
 def validate_request(request: ExportRequest) -> None:
@@ -201,7 +205,7 @@ def _result_object(request: ExportRequest, result: _ExportResult) -> ExportObjec
         is_redacted=request.redact,
         redactions=dict(result.report.counts),
         private_record_count=result.report.private_records,
-        failed_sessions=tuple(result.failures),
+        failed_sessions=(*result.failures, *result.incomplete),
         unredacted_files=tuple(map(encode_path, result.unredacted_files)),
         report_path=encode_path(request.report) if request.report else None,
     )
@@ -358,16 +362,27 @@ def _select_from_archive(
             yield ExportItem(
                 id=listed.id,
                 fingerprint=msgspec.json.encode(listed),
-                load=partial(_load_archived, archive, prices, listed.id),
+                load=partial(
+                    _load_archived,
+                    archive,
+                    prices,
+                    listed.id,
+                    is_raw=_is_raw_export(request),
+                ),
             )
 
 
-def _load_archived(archive: Archive, prices: Prices, id_: SessionId) -> ExportInput:
+def _load_archived(
+    archive: Archive, prices: Prices, id_: SessionId, *, is_raw: bool
+) -> ExportInput:
     summary = archive.recorded_summary(id_)
+    conversation = archive.conversation(id_)
     return ExportInput(
-        conversation=archive.conversation(id_),
+        conversation=conversation,
         summary=summary,
         cost=archive.costs([summary], prices).get(id_),
+        # The export of original lines fails if it finds damage.
+        damage=None if is_raw else archive.find_damage(conversation),
     )
 
 
@@ -432,7 +447,13 @@ def _export_one(
     report = RedactionReport()
     report.add(source.id, log, keep_details=request.report is not None)
     size = sum(one.stat().st_size for one in files)
-    return _ExportResult(path=path, files=tuple(files), bytes=size, report=report)
+    return _ExportResult(
+        path=path,
+        files=tuple(files),
+        bytes=size,
+        report=report,
+        incomplete={source.id: source.damage} if source.damage is not None else {},
+    )
 
 
 def _text_parts(
@@ -497,6 +518,7 @@ def _export_many(
         bytes=done.bytes_written,
         report=done.report,
         failures=done.failures,
+        incomplete=done.incomplete,
         unredacted_files=[folder / name for name in done.unredacted_files],
     )
 
@@ -667,7 +689,7 @@ def _export_parquet(request: ExportRequest, options: CommonOptions) -> None:
             sessions=written.row_counts["sessions"],
             bytes=written.size,
             report=RedactionReport(),
-            failures=written.failures,
+            incomplete=written.failures,
         )
         print_objects([_result_object(request, done)])
     else:
