@@ -259,6 +259,27 @@ def test_all_sessions_with_a_value_that_cannot_be_redacted_are_named(
     assert sorted(found) == [session_id(1), session_id(2)]
 
 
+def test_unredacted_files_beside_redacted_tables_are_reported(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--to", str(tmp_path), "--archive", str(folder), "--no-ingest"]
+    tables = ["export", "--format", "parquet", *options]
+    assert main(tables) == 0
+    assert "may not be redacted" not in capsys.readouterr().err
+    assert main(["export", "--all", "--no-redact", *options]) == 0
+
+    assert main(tables) == 0
+
+    note = capsys.readouterr().err.splitlines()[-1]
+    assert note.startswith("note: 5 files in the folder may not be redacted")
+    assert main([*tables, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["unredacted_files"]
+    assert {Path(path).name for path in found} == {
+        *(".bygones-export.json", "index.html", "index.js"),
+        *(f"{session_id(number)}.html" for number in (1, 2)),
+    }
+
+
 def test_damaged_texts_are_missing_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -423,9 +423,23 @@ def export_folder(
     manifest = _Manifest(sessions=entries, files=files)
     write_if_changed(folder / _MANIFEST, msgspec.json.encode(manifest), private=True)
     if is_redacted:
-        redacted = {name for name, stamp in files.items() if stamp.is_redacted}
-        result.unredacted_files = sorted(_find_exported_files(folder) - redacted)
+        result.unredacted_files = find_unredacted_files(folder)
     return result
+
+
+def find_unredacted_files(folder: Path, known: Iterable[Path] = ()) -> list[str]:
+    """Return the files of exports in a folder that are not known to be redacted.
+
+    The caller knows that those in ``known`` are.
+    """
+    manifest = _decode_manifest(folder)
+    redacted = {path.relative_to(folder).as_posix() for path in known}
+    if manifest is not None:
+        stamps = _keep_same(manifest.files, folder)
+        redacted |= {name for name, stamp in stamps.items() if stamp.is_redacted}
+        if all(entry.is_redacted for entry in manifest.sessions.values()):
+            redacted.add(_MANIFEST)
+    return sorted(_find_exported_files(folder) - redacted)
 
 
 def _is_current(
@@ -518,7 +532,7 @@ def _find_exported_files(folder: Path) -> set[str]:
     found = {
         *(folder / "sessions").rglob("*"),
         *(folder / _PROJECTS).glob("*"),
-        *(folder / name for name in ("index.html", "assets/index.js")),
+        *(folder / name for name in ("index.html", "assets/index.js", _MANIFEST)),
         *folder.glob(_DEFAULT_NAME),
         *folder.glob(f"{_DEFAULT_NAME}/**/*"),
         *folder.glob("*.parquet"),
@@ -561,15 +575,17 @@ def _write_session(
 
 def _read_manifest(folder: Path) -> _Manifest:
     """Return what is known of a folder, with the files that are still the same."""
+    manifest = _decode_manifest(folder) or _Manifest()
+    return structs.replace(manifest, files=_keep_same(manifest.files, folder))
+
+
+def _decode_manifest(folder: Path) -> _Manifest | None:
     try:
         content = (folder / _MANIFEST).read_bytes()
         manifest = msgspec.json.decode(content, type=_Manifest)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return _Manifest()
-    if manifest.version != _MANIFEST_VERSION:
-        return _Manifest()
-    files = _keep_same(manifest.files, folder)
-    return structs.replace(manifest, files=files)
+        return None
+    return manifest if manifest.version == _MANIFEST_VERSION else None
 
 
 def _fingerprint(item: ExportItem, options: ExportOptions) -> str:

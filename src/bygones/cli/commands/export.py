@@ -44,7 +44,7 @@ from bygones.export.files import (
     make_file_name,
     write_atomic,
 )
-from bygones.export.folder import ExportItem, export_folder
+from bygones.export.folder import ExportItem, export_folder, find_unredacted_files
 from bygones.export.formats import (
     ExportFormat,
     ExportInput,
@@ -682,9 +682,13 @@ def _export_parquet(request: ExportRequest, options: CommonOptions) -> None:
             prices=prices,
             progress=bar,
         )
+    folder = request.to.expanduser()
+    left = find_unredacted_files(folder, written.files) if request.redact else []
+    unredacted_files = [folder / name for name in left]
     if request.as_json:
         done = _ExportResult(
             path=request.to,
+            unredacted_files=unredacted_files,
             files=written.files,
             sessions=written.row_counts["sessions"],
             bytes=written.size,
@@ -699,7 +703,9 @@ def _export_parquet(request: ExportRequest, options: CommonOptions) -> None:
         where = display_path(request.to)
         size = format_bytes(written.size)
         sys.stderr.write(f"wrote {rows:,} rows ({size}) to {where}\n")
+        notes = _unredacted_notes(unredacted_files)
         if not request.redact:
-            sys.stderr.write(f"{_NOT_REDACTED_NOTE}\n")
+            notes = iter((_NOT_REDACTED_NOTE,))
+        sys.stderr.writelines(f"{note}\n" for note in notes)
     for session, error in written.failures.items():
         raise TextsMissing(len(written.failures), session, error)
