@@ -214,3 +214,57 @@ def test_verification_of_an_incomplete_index_names_the_command_that_explains_it(
 
     assert code == ExitCode.SUCCESS
     assert "`bygones ingest` updates it, or reports what cannot be indexed" in err
+
+
+@pytest.mark.usefixtures("with_failure")
+def test_session_that_is_not_indexed_can_be_restored_by_its_id(
+    home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.agent(BAD, "a1", thread(prompt("Look around"), reply("Done")), meta={})
+    original = next(home.path.glob(f"projects/*/{BAD}.jsonl"))
+    main(["ingest"])
+    capsys.readouterr()
+
+    code, _, _ = run(capsys, "restore", BAD[:-1] + "1", "--to", "restored")
+
+    assert code == ExitCode.SUCCESS
+    restored = home_dir / "restored" / original.relative_to(home.path)
+    assert restored.read_bytes() == original.read_bytes()
+    assert list(restored.with_suffix("").glob("subagents/*.jsonl"))
+    assert not list((home_dir / "restored").rglob(f"{GOOD}.jsonl"))
+    assert run(capsys, "restore", session_id(9), "--to", "no")[0] != ExitCode.SUCCESS
+
+
+@pytest.mark.usefixtures("home", "with_failure")
+def test_session_that_is_not_indexed_can_be_purged_by_its_id(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["ingest"])
+    capsys.readouterr()
+
+    code, out, err = run(capsys, "purge", BAD, "--yes")
+
+    assert code == ExitCode.SUCCESS
+    assert f"{BAD[:8]}  not indexed" in out
+    assert "1 session: 1 file, " in out
+    assert "erased 1 session" in out
+    assert err == ""
+    assert run(capsys, "ingest")[0] == ExitCode.SUCCESS
+    assert shown_sessions(home_dir / "archive") == {GOOD, OTHER}
+    assert "already erased" in run(capsys, "purge", BAD, "--yes")[1]
+    with Archive.open(home_dir / "archive") as opened:
+        assert not [one for one in opened.sources() if BAD in one.id]
+
+
+@pytest.mark.usefixtures("home", "with_failure")
+def test_doctor_counts_sessions_that_are_not_indexed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["ingest"])
+    capsys.readouterr()
+
+    code, out, _ = run(capsys, "doctor", "--quiet")
+
+    assert code == ExitCode.FAILURE
+    assert "1 session could not be indexed: bygones ingest tries again" in out
+    assert "new transcripts" not in out

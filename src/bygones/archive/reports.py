@@ -289,6 +289,20 @@ class ArchiveReports(ArchiveQueries):
         return find_purged(self._archive_dir.byte_store, id_or_prefix)
 
     @property
+    def unindexed_count(self) -> int:
+        """How many sessions are stored, but not indexed as they are now."""
+        from bygones.store.derived_tables import DerivedTables
+
+        index = self._archive_dir.index
+        return len(DerivedTables(index).dirty_sessions()) if index is not None else 0
+
+    def find_unindexed(self, id_or_prefix: str) -> SessionId | None:
+        """Return the id of a stored session that could not be indexed, by a prefix."""
+        from bygones.maintenance.purge import find_unindexed
+
+        return find_unindexed(self._reader, id_or_prefix) if id_or_prefix else None
+
+    @property
     def purge_pending(self) -> bool:
         """Whether a purge was interrupted; the next one finishes it."""
         return is_purge_pending(self._archive_dir.byte_store.db)

@@ -70,17 +70,30 @@ def project_scope(project: Project) -> str:
     return project.path or project.name
 
 
-def resolve_names(archive: Archive, names: Sequence[str]) -> ResolvedNames:
-    found = [_resolve_name(archive, name) for name in names]
+def resolve_names(
+    archive: Archive, names: Sequence[str], *, allow_unindexed: bool = False
+) -> ResolvedNames:
+    """Return the sessions and projects with these names.
+
+    With `allow_unindexed`, also sessions whose files are stored but not indexed.
+    """
+    found = [
+        _resolve_name(archive, name, allow_unindexed=allow_unindexed) for name in names
+    ]
     sessions = [one for one in found if isinstance(one, str)]
     projects = [one for one in found if not isinstance(one, str)]
     return ResolvedNames(tuple(dict.fromkeys(sessions)), tuple(projects))
 
 
-def _resolve_name(archive: Archive, name: str) -> SessionId | Project:
+def _resolve_name(
+    archive: Archive, name: str, *, allow_unindexed: bool
+) -> SessionId | Project:
     try:
         return archive.session_summary(resolve_session_id(archive, name)).id
     except NotInArchive as error:
+        unindexed = archive.find_unindexed(name) if allow_unindexed else None
+        if unindexed is not None:
+            return unindexed
         try:
             return resolve_project(archive, name)
         except NotInArchive:

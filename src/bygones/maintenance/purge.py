@@ -93,6 +93,29 @@ def files_of_sessions(
     ]
 
 
+def find_unindexed(reader: StoreReader, id_or_prefix: str) -> SessionId | None:
+    """Return the session with an id, or a prefix, in the names of stored transcripts.
+
+    So sessions are found that could not be indexed.
+    """
+    found = {
+        source.session
+        for source in load_sources(reader)
+        if source.kind is SourceKind.SESSION
+        and source.session is not None
+        and source.session.startswith(id_or_prefix)
+        and _has_sources(reader.sessions, source.session)
+    }
+    if len(found) > 1 and id_or_prefix not in found:
+        raise AmbiguousSelector("session", id_or_prefix, sorted(found))
+    return min(found, default=None)
+
+
+def _has_sources(session_reader: SessionReader, session: SessionId) -> bool:
+    number = session_reader.session_number(session)
+    return number is not None and bool(session_reader.session_sources(number))
+
+
 def _belongs_to(
     stored_source: StoredSource, stems: set[str], session_ids: set[SessionId]
 ) -> bool:

@@ -236,6 +236,8 @@ class DoctorObject(JsonObject, frozen=True, kw_only=True, tag="doctor"):
     has_index: bool = False
     is_current: bool = False
     """Whether the homes have nothing new."""
+    unindexed_count: int = 0
+    """Sessions that could not be indexed."""
     is_purge_pending: bool = False
     """Whether a purge was interrupted, so that erased bytes may still be there."""
     last_verification: LastVerification | None = None

@@ -139,6 +139,7 @@ def _add_archive_state(
         is_private=_is_private(archive.folder),
         has_index=archive.has_index,
         is_current=not homes or archive.is_current(homes),
+        unindexed_count=archive.unindexed_count,
         is_purge_pending=archive.purge_pending,
         last_verification=archive.last_verification,
         session_count=sum(not one.is_empty for one in listed),
@@ -225,6 +226,7 @@ def find_issues(
         return
     verification = state.last_verification
     is_damaged = verification is not None and not verification.is_intact
+    unindexed = pluralize(state.unindexed_count, "session")
     problems = pluralize(state.problem_count, "problem")
     sessions = pluralize(state.problem_session_count, "session")
     checks = (
@@ -236,7 +238,16 @@ def find_issues(
             "other users can read the archive",
             f"chmod -R go= {folder}",
         ),
-        (not state.is_current, "there are new transcripts", "bygones ingest"),
+        (
+            state.unindexed_count > 0,
+            f"{unindexed} could not be indexed",
+            "bygones ingest tries again, and reports the error",
+        ),
+        (
+            not state.is_current and not state.unindexed_count,
+            "there are new transcripts",
+            "bygones ingest",
+        ),
     )
     advice = (
         (not homes, "no Claude Code home was found", "use --home PATH"),

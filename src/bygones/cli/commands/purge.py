@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -45,22 +46,38 @@ _TITLE_COLUMN = 28
 """The column at which titles start."""
 
 
-def print_plan(
-    summaries: Sequence[SessionSummary],
-    already_erased: Sequence[SessionId],
-    file_count: int,
-    byte_count: int,
-) -> None:
+class Selection(NamedTuple):
+    """The sessions to erase."""
+
+    summaries: Sequence[SessionSummary] = ()
+    unindexed: Sequence[SessionId] = ()
+    """Sessions that could not be indexed."""
+    already_erased: Sequence[SessionId] = ()
+
+    @property
+    def ids(self) -> list[SessionId]:
+        known = (one.id for one in self.summaries)
+        return [*known, *self.unindexed, *self.already_erased]
+
+    @property
+    def session_count(self) -> int:
+        return len(self.summaries) + len(self.unindexed)
+
+
+def print_plan(selection: Selection, file_count: int, byte_count: int) -> None:
+    summaries = selection.summaries
     for one in summaries[:_MAX_LISTED]:
         when = format_time(one.ended_at, None) if one.ended_at else " " * 16
         title = truncate_end(sanitize_line(one.title.text), _title_width())
         click.echo(f"{sanitize_line(one.id)[:8]}  {when}  {title}")
     if len(summaries) > _MAX_LISTED:
         click.echo(f"and {len(summaries) - _MAX_LISTED:,} more")
-    for id_ in already_erased:
+    for id_ in selection.unindexed:
+        click.echo(f"{sanitize_line(id_)[:8]}  not indexed")
+    for id_ in selection.already_erased:
         click.echo(f"{sanitize_line(id_)[:8]}  already erased")
-    if summaries or file_count or not already_erased:
-        sessions = pluralize(len(summaries), "session")
+    if selection.session_count or file_count or not selection.already_erased:
+        sessions = pluralize(selection.session_count, "session")
         click.echo(
             f"{sessions}: {pluralize(file_count, 'file')}, {format_bytes(byte_count)}"
         )
@@ -159,27 +176,27 @@ def select_sessions(
     names: Sequence[str],
     project: str | None,
     before: str | None,
-) -> tuple[list[SessionSummary], list[SessionId]]:
-    """Return the selected sessions, and the ids that are erased already."""
+) -> Selection:
+    """Return the selected sessions."""
     if bool(names) == (project is not None or before is not None):
         raise click.UsageError("name sessions, or use --project or --before")
     if names:
-        found = dict(_resolve_session(archive, name) for name in names)
-        known = [one for one in found.values() if one is not None]
-        return known, [id_ for id_, one in found.items() if one is None]
+        return _resolve_sessions(archive, names)
     now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
     until = parse_time_option("--before", before, now=now).end if before else None
     try:
         scope = resolve_project_scope(archive, project)
     except NotInArchive:
         if archive.purge_pending:  # it may have been the last of the project
-            return [], []
+            return Selection()
         raise
-    return [
-        one
-        for one in archive.sessions(project=scope, include_empty=True)
-        if until is None or archive.last_active_at(one) < until
-    ], []
+    return Selection(
+        [
+            one
+            for one in archive.sessions(project=scope, include_empty=True)
+            if until is None or archive.last_active_at(one) < until
+        ]
+    )
 
 
 def _file_object(kept: StoredSource) -> FileObject:
@@ -196,23 +213,32 @@ def _erased_message(session_count: int, file_count: int) -> str:
     return "everything is erased already"
 
 
-def _resolve_session(
-    archive: Archive, name: str
-) -> tuple[SessionId, SessionSummary | None]:
-    # Result numbers are not accepted: what is erased must be named explicitly.
-    if len(name) < _MIN_PREFIX_LENGTH:
-        raise click.UsageError(
-            f"{name!r} is too short: use at least {_MIN_PREFIX_LENGTH} characters of an id,"
-            " or last; result numbers are not accepted"
-        )
-    try:
-        one = newest_session(archive) if name == LAST else archive.session_summary(name)
-    except NotInArchive:
-        gone = archive.find_purged(name)
-        if gone is None:
-            raise
-        return gone, None
-    return one.id, one
+def _resolve_sessions(archive: Archive, names: Sequence[str]) -> Selection:
+    summaries: dict[SessionId, SessionSummary] = {}
+    unindexed: dict[SessionId, None] = {}
+    already_erased: dict[SessionId, None] = {}
+    for name in names:
+        # Result numbers are not accepted: what is erased must be named explicitly.
+        if len(name) < _MIN_PREFIX_LENGTH:
+            raise click.UsageError(
+                f"{name!r} is too short: use at least {_MIN_PREFIX_LENGTH} characters of"
+                " an id, or last; result numbers are not accepted"
+            )
+        try:
+            one = (
+                newest_session(archive)
+                if name == LAST
+                else archive.session_summary(name)
+            )
+            summaries[one.id] = one
+        except NotInArchive:
+            if (stored := archive.find_unindexed(name)) is not None:
+                unindexed[stored] = None
+            elif (gone := archive.find_purged(name)) is not None:
+                already_erased[gone] = None
+            else:
+                raise
+    return Selection([*summaries.values()], [*unindexed], [*already_erased])
 
 
 @click.command("purge")
@@ -264,8 +290,8 @@ def purge(  # noqa: PLR0913 (one parameter per option)
     Claude Code's own files are not changed.
     """
     with open_indexed(archive) as archived:
-        chosen, gone = select_sessions(archived, names, project, before)
-        ids = [*(one.id for one in chosen), *gone]
+        selection = select_sessions(archived, names, project, before)
+        ids = selection.ids
         sources, shared = (
             archived.sources(sessions=ids),
             archived.sources_mentioning(ids),
@@ -282,7 +308,7 @@ def purge(  # noqa: PLR0913 (one parameter per option)
         if as_json:
             print_objects(map(_file_object, sources))
         else:
-            print_plan(chosen, gone, len(sources), count)
+            print_plan(selection, len(sources), count)
             print_related(related, shared)
         if is_needed and not yes:
             if sources:
@@ -290,11 +316,11 @@ def purge(  # noqa: PLR0913 (one parameter per option)
             erase_sources(archived, sources, ids)
         if as_json:
             result = PurgeObject(
-                session_count=len(chosen),
+                session_count=selection.session_count,
                 file_count=len(sources),
                 erased_bytes=count,
                 is_dry_run=dry_run,
             )
             print_objects([result])
         elif is_needed:
-            click.echo(_erased_message(len(chosen), len(sources)))
+            click.echo(_erased_message(selection.session_count, len(sources)))

@@ -240,7 +240,11 @@ def restore(  # noqa: PLR0913 (one parameter per option)
     """
     _check_arguments(names, project, select_all=select_all, rewrite_cwd=rewrite_cwd)
     with open_without_ingest(archive) as archived:
-        wanted = ResolvedNames() if select_all else resolve_names(archived, names)
+        wanted = (
+            ResolvedNames()
+            if select_all
+            else resolve_names(archived, names, allow_unindexed=True)
+        )
         sources = archived.sources() if select_all else wanted.sources(archived)
         place = resolve_new_directory(project, sources, to) if project else None
         rewrite = plan_cwd_rewrite(archived, wanted, place) if rewrite_cwd else None
