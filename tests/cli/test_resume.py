@@ -176,7 +176,8 @@ def test_loss_is_reported_instead_of_a_missing_directory(
 
     error = capsys.readouterr().err
     assert exit_code == ExitCode.ARCHIVE_DAMAGED, error
-    assert re.search(r"archive\.db is damaged: source \d+ has no bytes 0 to", error)
+    pattern = rf"archive\.db is damaged: session {id_}: source \d+ has no bytes 0 to"
+    assert re.search(pattern, error)
 
 
 @pytest.mark.usefixtures("demo_home", "claude")

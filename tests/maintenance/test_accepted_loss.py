@@ -347,6 +347,19 @@ def test_file_with_lost_bytes_is_not_restored_but_reported(
     assert [path.name for path in out.rglob("*.jsonl")] == [f"{session_id(2)}.jsonl"]
 
 
+@pytest.mark.parametrize("command", ["resume", "fork"])
+def test_session_with_lost_bytes_is_named_when_it_cannot_be_continued(
+    sandbox: Sandbox, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    lose(sandbox, FEW[0])
+    capsys.readouterr()
+
+    assert run(sandbox, command, session_id(1)) == ExitCode.ARCHIVE_DAMAGED
+
+    error = capsys.readouterr().err
+    assert f"archive.db are lost: session {session_id(1)}: " in error
+
+
 @pytest.mark.parametrize("way", FEW)
 def test_archive_with_a_loss_does_not_replace_a_backup_without_it(
     sandbox: Sandbox, way: str

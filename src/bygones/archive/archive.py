@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack, overload
@@ -16,7 +17,7 @@ from bygones.store.local_reader import LocalReader
 
 # Most commands need little of this: the rest is imported by the methods that use it.
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from threading import Event
 
     from bygones.maintenance.fork import ForkedSession, ForkOptions
@@ -302,7 +303,8 @@ class Archive(ArchiveData):
         session = self.session(id_or_prefix)
         self.check_continuable(session.id)
         files = self.sources(sessions=[session.id])
-        return fork_session(self._archive_dir, session, files, **options)
+        with _session_in_damage(session.id):
+            return fork_session(self._archive_dir, session, files, **options)
 
     def check_continuable(self, session: SessionId) -> None:
         """Raise `OnlyPromptsKnown` if there is no transcript of a session."""
@@ -311,10 +313,11 @@ class Archive(ArchiveData):
 
     def check_transcript(self, session: SessionId) -> None:
         """Raise `ArchiveDamaged` if bytes of a session's transcript are lost."""
-        for source in self.sources(sessions=[session]):
-            if source.kind.is_transcript and source.agent is None:
-                for _ in self.read_source(source.id):
-                    pass
+        with _session_in_damage(session):
+            for source in self.sources(sessions=[session]):
+                if source.kind.is_transcript and source.agent is None:
+                    for _ in self.read_source(source.id):
+                        pass
 
     def find_damage(self, conversation: Conversation) -> ArchiveDamaged | None:
         """Return why texts of a conversation cannot be read, if bytes of it are lost.
@@ -396,3 +399,13 @@ def _find_machine(folder: Path) -> Machine:
     from bygones.sync.run import find_machine
 
     return find_machine(folder, socket.gethostname(), get_machine_id())
+
+
+@contextmanager
+def _session_in_damage(session: SessionId) -> Iterator[None]:
+    """Name a session in errors about damaged bytes, which only name their place."""
+    try:
+        yield
+    except ArchiveDamaged as error:
+        error.detail = f"session {session}: {error.detail}"
+        raise
