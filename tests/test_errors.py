@@ -321,6 +321,15 @@ def test_invalid_field_value_lists_allowed_values_and_a_suggestion() -> None:
     )
 
 
+def test_unexpected_error_with_a_long_text_is_shortened() -> None:
+    error = UnicodeEncodeError("utf-8", "a" * 1_000_000, 0, 1, "surrogates not allowed")
+
+    message = str(PushIncomplete(1, "one.jsonl", error))
+
+    assert "one.jsonl: UnicodeEncodeError('utf-8', 'aaa" in message
+    assert len(message) < 400
+
+
 def test_query_error_shortens_a_long_value() -> None:
     error = InvalidTime(QuerySpan("on:" + "x" * 900, 3, 900), field="on")
 

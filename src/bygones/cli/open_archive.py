@@ -29,7 +29,7 @@ from bygones.errors import (
     PathNotFound,
     SystemFailure,
 )
-from bygones.errors.base import UNEXPECTED_ERRORS
+from bygones.errors.base import UNEXPECTED_ERRORS, describe_error
 from bygones.render.text.primitives import sanitize_name
 from bygones.usage.prices import load_prices
 
@@ -177,7 +177,7 @@ def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -
         if not archive.has_index or os.environ.get("BYGONES_DEBUG"):
             raise
         print_failure(
-            f"{_NOT_CURRENT}: unexpected {error!r} while importing;"
+            f"{_NOT_CURRENT}: unexpected {describe_error(error)} while importing;"
             " BYGONES_DEBUG=1 shows where"
         )
     else:

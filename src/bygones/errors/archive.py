@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bygones.errors.base import BygonesError, ExitCode
+from bygones.errors.base import BygonesError, ExitCode, describe_error
 from bygones.errors.selectors import HomeNotFound
 
 
@@ -170,7 +170,7 @@ class SessionsNotIndexed(ArchiveError):
             traceback = traceback.tb_next
         return (
             f"{sessions} could not be indexed; the first is {name}:"
-            f" {self.first_error!r}{where}"
+            f" {describe_error(self.first_error)}{where}"
         )
 
 

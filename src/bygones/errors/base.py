@@ -39,6 +39,20 @@ UNEXPECTED_ERRORS = (
 """What a mistake in our code raises; one session with it must not stop the others."""
 
 
+_MAX_DESCRIPTION = 200
+
+
+def describe_error(error: Exception) -> str:
+    """Return the type and text of an unexpected error.
+
+    That of a text that cannot be encoded has the whole text, so it is cut.
+    """
+    text = repr(error)
+    if len(text) > _MAX_DESCRIPTION:
+        return f"{text[: _MAX_DESCRIPTION - 1]}…"
+    return text
+
+
 @dataclass_transform(eq_default=False)
 class BygonesError(Exception):
     """Base class of all errors.

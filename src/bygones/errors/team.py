@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bygones.errors.base import BygonesError, ExitCode
+from bygones.errors.base import BygonesError, ExitCode, describe_error
 
 
 class PushNotConfigured(BygonesError):
@@ -32,7 +32,7 @@ class PushIncomplete(BygonesError):
     def __str__(self) -> str:
         files = "1 file" if self.count == 1 else f"{self.count:,} files"
         what = f"{files} could not be redacted; the first is {self.first_file}"
-        return f"{what}: {self.first_error!r}"
+        return f"{what}: {describe_error(self.first_error)}"
 
 
 class HubUnreachable(BygonesError):
