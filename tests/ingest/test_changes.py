@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from bygones.archive import Archive
 from bygones.ingest import importer
 from bygones.ingest.run import ingest
-from bygones.model.base import Problem, SourceId
+from bygones.maintenance.verify import verify
+from bygones.model.base import Problem, SourceFile, SourceId
 from bygones.sources.lines import problem_from_error, read_line_blocks
 from tests.build import jsonl, line, prompt, session, session_id
 from tests.store.sandbox import Sandbox, differing_tables, overwrite_keeping_times
@@ -217,6 +218,81 @@ def test_long_unfinished_line_changed_at_its_start_is_not_lost(
     sandbox.ingest()
 
     assert sandbox.generations(path) == [before, after]
+
+
+def damage_unfinished_line(sandbox: Sandbox, sql: str) -> None:
+    with sandbox.open_dir(write=True) as archive_dir:
+        archive_dir.byte_store.db.execute(sql)
+
+
+@pytest.mark.parametrize(
+    "sql", ["UPDATE fragment SET frame = x'00'", "DELETE FROM fragment"]
+)
+def test_damaged_unfinished_line_is_stored_again_from_a_touched_file(
+    sandbox: Sandbox, sql: str
+) -> None:
+    path = sandbox.home.session(ONE, session("a"))
+    with path.open("ab") as file:
+        file.write(b'{"half')
+    sandbox.ingest()
+    damage_unfinished_line(sandbox, sql)
+    os.utime(path, (1, 1))
+
+    sandbox.ingest()
+
+    assert sandbox.generations(path) == [path.read_bytes()]
+    assert verify(sandbox.archive).is_intact
+
+
+def test_damaged_unfinished_line_that_cannot_be_read_to_its_end_stops_nothing_else(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sandbox.home.session(ONE, session("a"))
+    with path.open("ab") as file:
+        file.write(b'{"half')
+    sandbox.ingest()
+    before = path.read_bytes()
+    damage_unfinished_line(sandbox, "UPDATE fragment SET frame = x'00'")
+    other = sandbox.home.session(TWO, session("b"))
+    with path.open("ab") as file:
+        file.write(b" of a line")
+
+    def read(
+        source: SourceFile, **options: int
+    ) -> Iterator[tuple[int, bytes] | Problem]:
+        for found in read_line_blocks(source, **options):
+            if not isinstance(found, Problem) and b'{"half' in found[1]:
+                yield found[0], found[1].removesuffix(b" of a line")
+                yield problem_from_error(OSError(5, "Input/output error"), source.id)
+                return
+            yield found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(importer, "read_line_blocks", read)
+        report = sandbox.ingest()
+
+    assert report.new == 1
+    assert len(report.problems) == 1
+    assert sandbox.generations(other) == [other.read_bytes()]
+    assert sandbox.generations(path)[-1] == before
+    sandbox.ingest()
+    assert sandbox.generations(path)[-1] == path.read_bytes()
+
+
+def test_wrong_offset_of_an_unfinished_line_stores_no_file_twice(
+    sandbox: Sandbox,
+) -> None:
+    path = sandbox.home.session(ONE, session("a"))
+    with path.open("ab") as file:
+        file.write(b'{"half')
+    sandbox.ingest()
+    damage_unfinished_line(sandbox, "UPDATE fragment SET start = start + 5")
+    with path.open("ab") as file:
+        file.write(b" of a line")
+
+    sandbox.ingest()
+
+    assert sandbox.generations(path) == [path.read_bytes()]
 
 
 def test_empty_file_is_a_source(sandbox: Sandbox) -> None:

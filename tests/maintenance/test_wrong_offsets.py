@@ -11,7 +11,7 @@ import pytest
 
 from bygones.maintenance.damaged_parts import find_damaged_parts
 from bygones.maintenance.repair import accept_losses, repair_archive
-from bygones.maintenance.verify import verify
+from bygones.maintenance.verify import rebuild, verify
 from bygones.store.archive_db import ArchiveDB
 from tests.build import prompt, session_id, thread
 from tests.store.sandbox import Sandbox, differing_tables
@@ -108,6 +108,18 @@ def test_wrong_offset_of_intact_bytes_is_reported_and_corrected(
     assert offsets(sandbox) == offsets(whole)
     assert differing_tables(sandbox) == []
     assert repair_archive(sandbox.archive).corrected_count == 0
+
+
+def test_index_ends_where_the_source_does(sandbox: Sandbox) -> None:
+    change(
+        sandbox, "UPDATE generation SET kept = 600000, size = 600000 WHERE source = 1"
+    )
+
+    report = rebuild(sandbox.archive)
+
+    assert report.problems == []
+    rows = sandbox.index_rows("SELECT max(start + length) FROM record WHERE source = 1")
+    assert int(str(rows[0][0])) <= 600_000
 
 
 def test_intact_unfinished_line_is_not_marked_as_lost(

@@ -222,11 +222,12 @@ class ChangeDetector:
             change, source, stored_source
         ) and not self._has_stored_content(source, stored_source):
             return SourceChange.REWRITTEN
-        return (
-            change
-            if self._has_stored_fragment(source, stored_source)
-            else SourceChange.REWRITTEN
-        )
+        if not self._has_stored_fragment(source, stored_source):
+            return SourceChange.REWRITTEN
+        if change is SourceChange.UNCHANGED and stored_source.has_fragment:
+            # Only its hash was compared: store it again, it may be damaged.
+            return SourceChange.APPENDED
+        return change
 
     def _is_fully_compared(
         self, change: SourceChange, source: SourceFile, stored_source: StoredSource
@@ -267,8 +268,8 @@ class ChangeDetector:
             return False
         if found is None:
             return True
-        start, stop, digest = found
-        return _hash_range(source, start, stop) == digest
+        _, stop, digest = found
+        return _hash_range(source, stored_source.stored_bytes, stop) == digest
 
     def _find_missing(
         self, found_ids: set[SourceId], walked_paths: Iterable[Path]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -226,9 +227,10 @@ class ImportRun:
             return False
         key = (stored.number, stored.generation)
         try:
-            start, stop, digest = self._archive_db.fragment_range(*key) or (0, 0, b"")
-            if start < stop <= start + len(blocks.data):
-                return sha256_digest(memoryview(blocks.data)[: stop - start]) != digest
+            _, stop, digest = self._archive_db.fragment_range(*key) or (0, 0, b"")
+            length = stop - stored.stored_bytes
+            if 0 < length <= len(blocks.data):
+                return sha256_digest(memoryview(blocks.data)[:length]) != digest
             return not blocks.start_with(self._archive_db.fragment(*key))
         except ArchiveDamaged:
             return True
@@ -342,10 +344,12 @@ class _SourceWriter:
     def keep_fragment(self, archive_db: ArchiveDB) -> None:
         """Keep the known unfinished line if it couldn't be read again."""
         if self._end == self._stored_source.stored_bytes:
-            stored_fragment = archive_db.fragment(
-                self._stored_source.number, self._stored_source.generation
-            )
-            self.fragment = max(stored_fragment, self.fragment, key=len)
+            # What was read starts with a damaged one: its hash was compared.
+            with suppress(ArchiveDamaged):
+                stored_fragment = archive_db.fragment(
+                    self._stored_source.number, self._stored_source.generation
+                )
+                self.fragment = max(stored_fragment, self.fragment, key=len)
 
     def build_stored_source(self, source: SourceFile) -> StoredSource:
         """Return the new state of the source."""

@@ -170,6 +170,8 @@ class Indexer:
             stored_source.number, stored_source.generation, start=start
         )
         for chunk, raw in chunks:
+            if end >= stop:
+                break
             if chunk.start > end:
                 yield _missing_bytes(stored_source, lines.start, chunk.start)
                 end = chunk.start
