@@ -339,3 +339,11 @@ def test_query_error_shortens_a_long_value() -> None:
 def test_exit_codes_do_not_change() -> None:
     assert [code.value for code in ExitCode] == [0, 1, 2, 10, 11, 12, 13, 130]
     assert all(code.meaning.endswith(".") for code in ExitCode)
+
+
+def test_failed_export_names_the_type_of_an_unexpected_error() -> None:
+    unexpected = ExportIncomplete(1, "5e551000", KeyError("bug"))
+    known = TextsMissing(2, "5e551000", ArchiveDamaged(Path("a.db"), "chunk 2"))
+
+    assert str(unexpected).endswith("the first is 5e551000: KeyError('bug')")
+    assert str(known).endswith("the first is 5e551000: a.db is damaged: chunk 2")
