@@ -11,6 +11,7 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.assemble.sessions import assemble_sessions
+from bygones.cli.commands.watch import _ChangePrinter as ChangePrinter
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.ingest import derive
@@ -268,3 +269,33 @@ def test_doctor_counts_sessions_that_are_not_indexed(
     assert code == ExitCode.FAILURE
     assert "1 session could not be indexed: bygones ingest tries again" in out
     assert "new transcripts" not in out
+
+
+@pytest.mark.usefixtures("archive")
+def test_name_of_a_file_whose_records_have_another_session_is_not_a_session(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = thread(prompt("Of another"), reply("Session"))
+    path = home.session(session_id(5), copied)
+    path.rename(path.with_name("copied-notes.jsonl"))
+    main(["ingest"])
+    capsys.readouterr()
+
+    code, _, err = run(capsys, "restore", "copied-notes", "--to", "restored")
+
+    assert code == ExitCode.USAGE_ERROR
+    assert "no session or project 'copied-notes'" in err
+
+
+def test_watch_names_a_session_that_is_not_indexed_once(
+    failing_archive: Path, home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.session(session_id(4), thread(prompt("new"), reply("session")))
+    printer = ChangePrinter(failing_archive, as_json=False, quiet=True)
+    home.session(BAD, thread(prompt("changed"), reply("differently")))
+    report = Archive.ingest(failing_archive, [home.path])
+
+    printer.print_changes(report)
+    printer.print_changes(report)
+
+    assert capsys.readouterr().err.count(NOTE) == 1
