@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Protocol, Unpack, overload
 
 from bygones.archive.base import ArchiveBase, require_folder
 from bygones.archive.data import ArchiveData
-from bygones.errors import ArchiveClosed, ArchiveDamaged, OnlyPromptsKnown
+from bygones.errors import (
+    ArchiveClosed,
+    ArchiveDamaged,
+    BytesLost,
+    OnlyPromptsKnown,
+)
 from bygones.model.base import SessionId
 from bygones.model.query import Flag
 from bygones.store.local_reader import LocalReader
@@ -320,18 +325,21 @@ class Archive(ArchiveData):
                         pass
 
     def find_damage(self, conversation: Conversation) -> ArchiveDamaged | None:
-        """Return why texts of a conversation cannot be read, if bytes of it are lost.
+        """Return why texts of a conversation cannot be read, if bytes of it are damaged.
 
-        A hub checks its own bytes.
+        Files with bytes that the user accepted as lost are not read to their end. A hub
+        checks its own bytes.
         """
         if not isinstance(self._reader, LocalReader):
             return None
-        try:
-            for source in conversation.sources:
+        for source in conversation.sources:
+            try:
                 for _ in self.read_source(source.id):
                     pass
-        except ArchiveDamaged as error:
-            return error
+            except BytesLost:
+                continue
+            except ArchiveDamaged as error:
+                return error
         return None
 
     @staticmethod

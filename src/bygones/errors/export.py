@@ -74,8 +74,8 @@ class TextsMissing(ExportIncomplete):
     """Pages or tables were written without texts that could not be loaded or redacted."""
 
     hint = (
-        "everything else was written; `bygones verify` lists what is damaged or accepted"
-        " as lost in the archive"
+        "everything else was written; `bygones verify` lists what is damaged in the"
+        " archive"
     )
 
     _what = "texts of {} are missing"

@@ -16,6 +16,7 @@ from bygones.errors import (
     AmbiguousSelector,
     ArchiveDamaged,
     BygonesError,
+    BytesLost,
     NotInArchive,
 )
 from bygones.ingest.index_batch import decode_lines, iter_line_nodes
@@ -308,7 +309,8 @@ _MAX_READ_AHEAD_BYTES = 1024 * 1024
 class StoreLoader(RecordLoader):
     """Loads records from the bytes of a store.
 
-    Damaged or missing bytes are b""; a strict loader raises `ArchiveDamaged`.
+    Damaged or missing bytes are b""; a strict loader raises `ArchiveDamaged`, but not
+    for those that the user accepted as lost.
     """
 
     def __init__(self, store: SourceReader, *, is_strict: bool = False) -> None:
@@ -344,6 +346,8 @@ class StoreLoader(RecordLoader):
             # In one transaction: a line that is finished meanwhile moves into a chunk.
             with self._byte_store.read_transaction():
                 return self._read(position)
+        except BytesLost:
+            return b""
         except ArchiveDamaged:
             if self._is_strict:
                 raise
@@ -393,6 +397,8 @@ class StoreLoader(RecordLoader):
         size = min(stored.stored_bytes, _MAX_OUTPUT_BYTES)
         try:
             raw = self._byte_store.read_bytes(stored.number, stored.generation, 0, size)
+        except BytesLost:
+            return None
         except ArchiveDamaged:
             if self._is_strict:
                 raise
