@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from _thread import _local as local  # threading.local, without importing threading
 from collections import deque
+from io import BytesIO
 from struct import Struct as BinaryFormat
-from typing import IO, TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 # `list` neither hashes nor decompresses, and must start fast.
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def compress_in_parts(data: bytes) -> Iterator[bytes]:
 def decompress_blob(blob: Blob) -> bytes:
     """Return the bytes of a frame in a database, which is read in parts.
 
-    There may be fewer bytes if it is damaged: compare a checksum.
+    Bytes may be wrong if it is damaged: compare a checksum.
     """
     claimed = _CODECS.content_size(blob.read(_MAX_HEADER_BYTES))
     if not 0 <= claimed <= blob.length() * _MAX_RATIO:
@@ -98,8 +99,12 @@ def decompress_blob(blob: Blob) -> bytes:
             f"a frame of {blob.length()} bytes claims to hold {claimed}"
         )
     blob.seek(0)
-    file = cast("IO[bytes]", blob)
-    return _CODECS.decompressor.stream_reader(file).read(claimed)
+    frame, raw = _CODECS.decompressor.decompressobj(), BytesIO()
+    while part := blob.read(_PART_BYTES):
+        raw.write(frame.decompress(part))
+    if not frame.eof or frame.unused_data or raw.tell() != claimed:
+        raise _CODECS.error_type("a frame does not end where it should")
+    return raw.getvalue()
 
 
 class ChunkHead:
