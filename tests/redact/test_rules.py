@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from random import Random
 
@@ -15,7 +16,13 @@ from bygones.redact.rules import (
     load_rule_definitions,
     load_rules,
 )
-from tests.redact.tokens import COUNTEREXAMPLES, EXAMPLES
+from tests.redact.tokens import (
+    COUNTEREXAMPLES,
+    EXAMPLES,
+    RANDOM_PART,
+    TEMPLATES,
+    make_token,
+)
 
 REDACTOR = Redactor()
 RULE_IDS = [rule.id for rule in load_rule_definitions()]
@@ -64,6 +71,22 @@ def test_at_most_one_percent_of_planted_secrets_is_missed() -> None:
     missed = [text for text in planted if not REDACTOR.find(text)]
 
     assert len(missed) <= len(planted) / 100
+
+
+@pytest.mark.parametrize("rule_id", RULE_IDS)
+@pytest.mark.parametrize("space", ["\n", "\t"])
+def test_escapes_around_or_instead_of_a_secret_stay_whole(
+    rule_id: str, space: str
+) -> None:
+    random = Random(rule_id)  # noqa: S311 (not used for security)
+    for template in TEMPLATES[rule_id]:
+        secret = make_token(template, random)
+        # An empty setting, followed by others.
+        empty = RANDOM_PART.sub(f"{space}MODE=shop-2024x", template)
+        for text in (f"a{space}{secret}{space}b", empty):
+            document = json.dumps({"stdout": json.dumps({"text": text})})
+
+            json.loads(json.loads(REDACTOR.redact_text(document))["stdout"])
 
 
 BEFORE = ("\\n", "\\t", "\\u0022", "\\x3d", "%3D", "%20", "_", "-", ".", "[0m", "é")

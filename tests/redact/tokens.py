@@ -22,12 +22,12 @@ _ALPHABETS = {
     "letters": string.ascii_letters,
     "upper": string.ascii_uppercase + string.digits,
 }
-_RANDOM_PART = re.compile(r"\{(?:(\w+):(\d+))?\}")
+RANDOM_PART = re.compile(r"\{(?:(\w+):(\d+))?\}")
 
 
 def make_token(template: str, random: Random) -> str:
     """Replace {alphabet:length} by random characters, and {} by nothing."""
-    return _RANDOM_PART.sub(
+    return RANDOM_PART.sub(
         lambda part: (
             "".join(random.choices(_ALPHABETS[part[1]], k=int(part[2])))
             if part[1]
@@ -37,9 +37,12 @@ def make_token(template: str, random: Random) -> str:
     )
 
 
+TEMPLATES: dict[str, tuple[str, ...]] = {
+    rule.id: rule.examples for rule in load_rule_definitions()
+}
 EXAMPLES: dict[str, tuple[Maker, ...]] = {
-    rule.id: tuple(partial(make_token, template) for template in rule.examples)
-    for rule in load_rule_definitions()
+    rule_id: tuple(partial(make_token, template) for template in templates)
+    for rule_id, templates in TEMPLATES.items()
 }
 """Functions that make tokens, by rule."""
 COUNTEREXAMPLES: dict[str, tuple[str, ...]] = {
