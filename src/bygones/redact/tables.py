@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ _BREAK = re.compile(r"\r?\n")
 _ESCAPED_BREAK = re.compile(r"(?:\\+r)?\\+n|\r?\n")
 """A line break in text that was encoded as JSON."""
 _DELIMITER = re.compile(r"[\"'`*\\]{0,6} {0,80}(\\+t|[,;\t|│])")
-_DELIMITER_BEFORE = re.compile(r"(\\+t|[,;\t|│]) {0,80}[\"'`*\\]{0,6}$")
+_DELIMITER_BEFORE = re.compile(r"(\\+t|[,;\t|│]) {0,80}[\"'`*\\]{0,6}\w{0,40}$")
 _MAX_BEFORE = 100
 _QUOTED_CELL = re.compile(r'\\*"((?:[^"\\]|"")*)\\*"')
 _ALIGNED_CELL = re.compile(r"\S+(?: \S+)*")
@@ -26,6 +27,12 @@ _DASH = re.compile("-+")
 _MARKS = " \r\"'`*\\"
 _SPACE = re.compile(r"\s")
 _WORD = re.compile(r"\w")
+_OPENING = re.compile(r'[:\[] ?\\*"')
+_ESCAPED_MARKS = re.compile(r"(?:\\*[\"'`*]|[ \r])+")
+_NAME = re.compile(
+    r"(?=.*[_-])[a-z]+(?:[_-][a-z]+)*[_-]?\d{1,4}|[a-z0-9_-]+\.[a-z]{2,5}"
+)
+"""Words with a number, as tests and services have, or a file name."""
 _MAX_LINE = 4_000
 _MAX_TITLES = 20
 """How many columns of one table are read."""
@@ -33,27 +40,35 @@ _MAX_TITLES = 20
 
 def find_column_values(text: str, titles: Iterable[Span]) -> Iterator[Span]:
     """Yield the values below titles of columns, and nothing below other words."""
-    header = (0, 0)
-    table_end = count = 0
+    table_end = 0
     # A line between titles may be heavier than one between values.
     text = text.replace("┃", "│")
-    for title in titles:
-        is_beside = header[0] <= title[0] < header[1]
-        count = count + 1 if is_beside else 0
-        if count >= _MAX_TITLES or (title[0] < table_end and not is_beside):
-            # A word in a row of a table is not a title.
+    rest = deque(titles)
+    while rest:
+        # A word in a row of a table is not a title.
+        is_title = rest[0][0] >= table_end
+        line = _find_line(text, rest[0]) if is_title else None
+        if line is None:
+            rest.popleft()
             continue
-        line_break = _line_break(text, title[1])
-        layout = line_break and _find_layout(text, title, line_break)
-        if not line_break or not layout:
-            continue
-        header = layout.header
-        table_end = header[1]
-        for line in layout.rows(text, line_break):
-            table_end = line[1]
-            value = layout.value_in(text, line)
-            if value and not _SPACE.search(text, *value):
-                yield value
+        (start, end), line_break = line
+        beside = []
+        while rest and rest[0][0] < end:
+            title = rest.popleft()
+            if title[0] >= start:
+                beside.append(title)
+        for layout, columns in _find_layouts(text, line, beside[:_MAX_TITLES]):
+            table_end = max(table_end, end)
+            for row, cells in layout.rows(text, line_break):
+                table_end = max(table_end, row[1])
+                for column in columns:
+                    value = layout.value_in(text, row, cells, column)
+                    if value and _may_be_secret(text[slice(*value)]):
+                        yield value
+
+
+def _may_be_secret(value: str) -> bool:
+    return not _SPACE.search(value) and not _NAME.fullmatch(value)
 
 
 class _TableLayout(Struct, frozen=True):
@@ -63,11 +78,13 @@ class _TableLayout(Struct, frozen=True):
     """Whether lines start with their number, as in files that Claude read."""
     header: Span
     titles: Sequence[Span]
-    column: int
     is_underlined: bool
     """Whether each title has its own line of dashes, which shows where cells start."""
 
-    def rows(self, text: str, line_break: re.Pattern[str]) -> Iterator[Span]:
+    def rows(
+        self, text: str, line_break: re.Pattern[str]
+    ) -> Iterator[tuple[Span, Sequence[Span]]]:
+        """Yield the lines below the titles, with their cells."""
         # Lists are aligned too: titles of a table are in capitals or underlined.
         is_table = bool(self.delimiter) or text[slice(*self.header)].isupper()
         lines = _split_lines(text, self.header[0], len(text), line_break)
@@ -75,24 +92,25 @@ class _TableLayout(Struct, frozen=True):
         for start, end in lines:
             if end - start > _MAX_LINE:
                 return
-            if not _WORD.search(text, start, end):
-                if not text[start:end].strip():
+            number = _LINE_NUMBER.match(text, start, end) if self.is_numbered else None
+            first = number.end() if number else start
+            if not _WORD.search(text, first, end):
+                if not text[first:end].strip():
                     return
                 is_table = True
-            elif is_table and (not self.delimiter or self.is_row(text, (start, end))):
-                yield start, end
-            else:
+                continue
+            cells = self.split(text, (start, end))
+            if not is_table or (self.delimiter and len(cells) != len(self.titles)):
                 return
+            yield (start, end), cells
 
-    def is_row(self, text: str, line: Span) -> bool:
-        """Whether a line has as many delimiters as the titles."""
-        return bool(self.delimiter) and len(self._split(text, line)) == len(self.titles)
-
-    def value_in(self, text: str, line: Span) -> Span | None:
+    def value_in(
+        self, text: str, line: Span, cells: Sequence[Span], column: int
+    ) -> Span | None:
         offset = line[0] - self.header[0]
         if self.is_underlined:
-            start = self.titles[self.column][0] + offset
-            following = (at + offset for at, _ in self.titles[self.column + 1 :])
+            start = self.titles[column][0] + offset
+            following = (at + offset for at, _ in self.titles[column + 1 :])
             stop = next(following, line[1])
             # A value may be longer than its column.
             words = [
@@ -101,24 +119,36 @@ class _TableLayout(Struct, frozen=True):
                 if word.start() < stop
             ]
             return (words[0][0], words[-1][1]) if words else None
-        cells = self._split(text, line)
         if self.delimiter:
-            return cells[self.column]
-        start, end = (at + offset for at in self.titles[self.column])
+            return cells[column]
+        start, end = (at + offset for at in self.titles[column])
         below = (cell for cell in cells if cell[0] == start or cell[1] == end)
         return next(below, None)
 
-    def _split(self, text: str, line: Span) -> list[Span]:
+    def split(self, text: str, line: Span) -> list[Span]:
         return _split_cells(text, line, self.delimiter, is_numbered=self.is_numbered)
 
 
-def _line_break(text: str, at: int) -> re.Pattern[str] | None:
-    """Return how the line ends; None if it is too long for titles."""
-    stop = at + _MAX_LINE
-    line_end = text.find("\n", at, stop)
-    if text.find("\\n", at, line_end if line_end >= 0 else stop) >= 0:
-        return _ESCAPED_BREAK
-    return _BREAK if line_end >= 0 else None
+def _find_line(text: str, title: Span) -> tuple[Span, re.Pattern[str]] | None:
+    """Return the line with a title, and what breaks it; None if it is too long."""
+    at = title[1]
+    line_end = text.find("\n", at, at + _MAX_LINE)
+    stop = line_end if line_end >= 0 else at + _MAX_LINE
+    if text.find("\\n", at, stop) >= 0:
+        line_break = _ESCAPED_BREAK
+    elif line_end >= 0:
+        line_break = _BREAK
+    else:
+        return None
+    end = line_break.search(text, at)
+    if end is None:
+        return None
+    start = _line_start(text, title[0], line_break)
+    if line_break is _ESCAPED_BREAK:
+        # A table may start where a string does.
+        for opening in _OPENING.finditer(text, start, end.start()):
+            start = opening.end()
+    return (start, end.start()), line_break
 
 
 def _line_start(text: str, at: int, line_break: re.Pattern[str]) -> int:
@@ -130,43 +160,59 @@ def _line_start(text: str, at: int, line_break: re.Pattern[str]) -> int:
     return max(start, first)
 
 
+def _find_layouts(
+    text: str, line: tuple[Span, re.Pattern[str]], titles: Sequence[Span]
+) -> Iterator[tuple[_TableLayout, Sequence[int]]]:
+    """Yield layouts of the table with these titles, and the numbers of their columns.
+
+    There is more than one layout if what looks like a title is part of another.
+    """
+    header, line_break = line
+    by_delimiter: dict[str, list[int]] = {}
+    for start, end in titles:
+        match = _DELIMITER.match(text, end, header[1]) or _DELIMITER_BEFORE.search(
+            text[max(start - _MAX_BEFORE, header[0]) : start]
+        )
+        by_delimiter.setdefault(match[1] if match else "", []).append(end)
+    for delimiter, ends in by_delimiter.items():
+        layout = _find_layout(text, header, line_break, delimiter)
+        columns = [
+            number
+            for number, cell in enumerate(layout.titles if layout else ())
+            if cell[1] in ends
+        ]
+        if layout and columns:
+            yield layout, columns
+
+
 def _find_layout(
-    text: str, title: Span, line_break: re.Pattern[str]
+    text: str, header: Span, line_break: re.Pattern[str], delimiter: str
 ) -> _TableLayout | None:
-    """Return the layout of the table with this title; None if it is not a title."""
-    start, end = title
-    stop = line_break.search(text, end)
-    if stop is None:
-        return None
-    header = (_line_start(text, start, line_break), stop.start())
-    match = _DELIMITER.match(text, end, header[1]) or _DELIMITER_BEFORE.search(
-        text[max(start - _MAX_BEFORE, header[0]) : start]
-    )
-    delimiter = match[1] if match else ""
+    """Return the layout of the table with these titles; None if they are not titles."""
     is_numbered = _LINE_NUMBER.match(text, *header) is not None
     titles = _split_cells(text, header, delimiter, is_numbered=is_numbered)
-    underlined = [] if delimiter else _underlined_titles(text, header, stop.end())
+    if not delimiter and (stop := line_break.match(text, header[1])):
+        underlined = _underlined_titles(text, header, stop.end())
+    else:
+        underlined = []
     titles = underlined or titles
-    column = next((n for n, cell in enumerate(titles) if end == cell[1]), None)
     names = [text[slice(*cell)] for cell in titles]
     # Prose has a space after a comma, and lists in code end with one.
     is_list = delimiter in {",", ";"} and (
         not names[-1] or f"{delimiter} " in text[slice(*header)]
     )
     if (
-        column is None
-        or len(titles) == 1
+        len(titles) <= 1
         or is_list
         or not all(map(_TITLE.fullmatch, filter(None, names)))
     ):
         return None
-    layout = _TableLayout(
-        delimiter, is_numbered, header, titles, column, bool(underlined)
-    )
+    layout = _TableLayout(delimiter, is_numbered, header, titles, bool(underlined))
     # There are no rows above a title.
     above_end = header[0] - 1
     above = (_line_start(text, max(above_end, 0), line_break), above_end)
-    return None if layout.is_row(text, above) else layout
+    is_row = delimiter and len(layout.split(text, above)) == len(titles)
+    return None if is_row else layout
 
 
 def _underlined_titles(text: str, header: Span, below: int) -> list[Span]:
@@ -212,5 +258,7 @@ def _split_cells(
 
 def _strip(text: str, start: int, end: int) -> Span:
     cell = text[start:end]
-    start += len(cell) - len(cell.lstrip(_MARKS))
-    return start, start + len(cell.strip(_MARKS))
+    # The backslash of an escape such as \t belongs to the value.
+    before = _ESCAPED_MARKS.match(cell)
+    length = before.end() if before else 0
+    return start + length, start + max(length, len(cell.rstrip(_MARKS)))
