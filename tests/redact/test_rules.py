@@ -235,3 +235,20 @@ def test_rule_that_may_follow_an_escape_has_one_group() -> None:
     }
 
     assert set(groups.values()) == {1}
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\\n", "\r\n\t"])
+def test_passwords_of_all_accounts_in_a_heredoc_are_redacted(line_break: str) -> None:
+    lines = ["chpasswd <<'EOF'", "root:butterfly", "ada:lighthouse", "bob:snowman7"]
+    text = line_break.join([*lines, "EOF", "ls -a"])
+
+    redacted = REDACTOR.redact_text(text)
+
+    assert not re.search("butterfly|lighthouse|snowman7", redacted), redacted
+    assert redacted.endswith(line_break.join(["", "EOF", "ls -a"]))
+
+
+def test_variables_for_accounts_in_a_heredoc_are_kept() -> None:
+    text = "chpasswd <<EOF\nroot:$ROOT_PW\nada:$ADA_PW\nEOF\nls\n"
+
+    assert REDACTOR.redact_text(text) == text
