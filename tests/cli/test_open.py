@@ -288,6 +288,17 @@ def test_links_of_programs_that_never_answer_are_deleted_after_a_day(
     assert [file.exists() for file in silent_programs] == [False, False, True]
 
 
+def test_damaged_file_of_a_link_is_deleted_after_a_day(home_dir: Path) -> None:
+    file = serve._state_file(home_dir / "archive", 1)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"\xff\xfe")
+    os.utime(file, (1, 1))
+
+    assert find_running_server(home_dir / "archive") is None
+
+    assert not file.exists()
+
+
 def test_link_of_a_running_server_is_never_deleted(
     home_dir: Path, silent_programs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

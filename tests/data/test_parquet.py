@@ -165,6 +165,25 @@ def test_files_are_redacted_unless_disabled(folder: Path, tmp_path: Path) -> Non
     assert stat.S_IMODE(prompts.stat().st_mode) == 0o600
 
 
+def test_what_a_killed_export_left_does_not_make_tables_public(
+    folder: Path, tmp_path: Path
+) -> None:
+    target, other = tmp_path / "private", tmp_path / "notes"
+    target.mkdir()
+    other.write_text("mine", "utf-8")
+    (target / ".prompts.parquet.partial").touch(0o644)
+    (target / ".sessions.parquet.partial").symlink_to(other)
+
+    with Archive.open(folder) as archive:
+        archive.export_parquet(target, redact=False)
+
+    for name in ("prompts", "sessions"):
+        table = target / f"{name}.parquet"
+        assert not table.is_symlink()
+        assert stat.S_IMODE(table.stat().st_mode) == 0o600
+    assert other.read_text("utf-8") == "mine"
+
+
 class _TextFailure(Exception):
     """An error that nothing expects."""
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from bygones.archive.base import parse_query_text
 from bygones.archive.queries import ArchiveQueries
 from bygones.config import LocalTimezone
-from bygones.errors import NotInArchive, UnsupportedOnTeamStore
+from bygones.errors import AmbiguousSelector, NotInArchive, UnsupportedOnTeamStore
 from bygones.model.base import SessionId, SourceId
 from bygones.model.query import Query, Term
 from bygones.model.summary import SessionSummary
@@ -301,6 +301,12 @@ class ArchiveReports(ArchiveQueries):
         from bygones.maintenance.purge import find_unindexed
 
         return find_unindexed(self._reader, id_or_prefix) if id_or_prefix else None
+
+    def check_is_only(self, session: SessionId, prefix: str) -> None:
+        """Raise `AmbiguousSelector` if a prefix is also that of one that is not indexed."""
+        other = self.find_unindexed(prefix) if prefix != session else None
+        if other not in (None, session):
+            raise AmbiguousSelector("session", prefix, sorted([session, str(other)]))
 
     @property
     def purge_pending(self) -> bool:

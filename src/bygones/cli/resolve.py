@@ -82,6 +82,8 @@ def resolve_names(
     ]
     sessions = [one for one in found if isinstance(one, str)]
     projects = [one for one in found if not isinstance(one, str)]
+    if projects and allow_unindexed:
+        print_unindexed(archive)
     return ResolvedNames(tuple(dict.fromkeys(sessions)), tuple(projects))
 
 
@@ -89,7 +91,8 @@ def _resolve_name(
     archive: Archive, name: str, *, allow_unindexed: bool
 ) -> SessionId | Project:
     try:
-        return archive.session_summary(resolve_session_id(archive, name)).id
+        resolved = resolve_session_id(archive, name)
+        id_ = archive.session_summary(resolved).id
     except NotInArchive as error:
         unindexed = archive.find_unindexed(name) if allow_unindexed else None
         if unindexed is not None:
@@ -100,6 +103,18 @@ def _resolve_name(
             if _is_path(name):
                 raise
             raise NotInArchive("session or project", name, error.suggestions) from None
+    if allow_unindexed:
+        archive.check_is_only(id_, resolved)
+    return id_
+
+
+def print_unindexed(archive: Archive) -> None:
+    """Print that sessions whose project is unknown are not selected, if there are any."""
+    if count := archive.unindexed_count:
+        sessions = pluralize(count, "session")
+        sys.stderr.write(
+            f"note: {sessions} could not be indexed and may be left out; name them by id\n"
+        )
 
 
 def resolve_session_id(archive: Archive, name: str) -> str:

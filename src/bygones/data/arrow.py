@@ -208,7 +208,9 @@ class _ParquetFile:
         self._partial = path.with_name(f".{path.name}.partial")
         self._builder = builder
         short = [column.name for column in view.columns if not column.is_loaded]
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        # One that a killed export left may be readable by others, or a link.
+        self._partial.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         handle = os.open(self._partial, flags, mode)
         self._file = open(handle, "wb")  # noqa: PTH123, SIM115 (an open file, closed below)
         self._writer = pq.ParquetWriter(

@@ -53,6 +53,7 @@
       * BytesLost
       * NothingRecovered
     + SessionsNotIndexed
+    + IndexOutdated
     + IndexNotFound
       * PurgeUnfinished
     + IndexDamaged
@@ -112,6 +113,7 @@ from bygones.errors.archive import (
     IndexBusy,
     IndexDamaged,
     IndexNotFound,
+    IndexOutdated,
     NoArchiveAndNoHome,
     NotABackup,
     NotADatabase,
@@ -234,6 +236,7 @@ __all__ = [
     "IndexBusy",
     "IndexDamaged",
     "IndexNotFound",
+    "IndexOutdated",
     "InvalidAccountName",
     "InvalidCursor",
     "InvalidFieldValue",

@@ -181,6 +181,13 @@ class IndexNotFound(ArchiveError):
     hint = "run `bygones rebuild` to create it again from the archive"
 
 
+class IndexOutdated(ArchiveError):
+    """The index does not cover the whole archive, so it was not compared."""
+
+    message = "the index in {self.path} is not up to date, so it was not compared"
+    hint = "run `bygones ingest`, then verify again"
+
+
 class PurgeUnfinished(IndexNotFound):
     """A purge was interrupted, which has removed the index."""
 

@@ -240,8 +240,8 @@ def find_issues(
         ),
         (
             state.unindexed_count > 0,
-            f"{unindexed} could not be indexed",
-            "bygones ingest tries again, and reports the error",
+            f"{unindexed} not indexed",
+            "bygones ingest indexes them, or reports why it cannot",
         ),
         (
             not state.is_current and not state.unindexed_count,

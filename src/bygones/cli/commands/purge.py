@@ -30,7 +30,11 @@ from bygones.cli.output import (
     print_failure,
     print_objects,
 )
-from bygones.cli.resolve import newest_session, resolve_project_scope
+from bygones.cli.resolve import (
+    newest_session,
+    print_unindexed,
+    resolve_project_scope,
+)
 from bygones.errors import ExitCode, NotInArchive
 from bygones.integrations.statusline_cache import clear_statusline_cache
 from bygones.model.base import SessionId
@@ -73,7 +77,7 @@ def print_plan(selection: Selection, file_count: int, byte_count: int) -> None:
     if len(summaries) > _MAX_LISTED:
         click.echo(f"and {len(summaries) - _MAX_LISTED:,} more")
     for id_ in selection.unindexed:
-        click.echo(f"{sanitize_line(id_)[:8]}  not indexed")
+        click.echo(f"{sanitize_line(id_)}  not indexed")
     for id_ in selection.already_erased:
         click.echo(f"{sanitize_line(id_)[:8]}  already erased")
     if selection.session_count or file_count or not selection.already_erased:
@@ -190,6 +194,7 @@ def select_sessions(
         if archive.purge_pending:  # it may have been the last of the project
             return Selection()
         raise
+    print_unindexed(archive)
     return Selection(
         [
             one
@@ -225,11 +230,11 @@ def _resolve_sessions(archive: Archive, names: Sequence[str]) -> Selection:
                 " an id, or last; result numbers are not accepted"
             )
         try:
-            one = (
-                newest_session(archive)
-                if name == LAST
-                else archive.session_summary(name)
-            )
+            if name == LAST:
+                one = newest_session(archive)
+            else:
+                one = archive.session_summary(name)
+                archive.check_is_only(one.id, name)
             summaries[one.id] = one
         except NotInArchive:
             if (stored := archive.find_unindexed(name)) is not None:

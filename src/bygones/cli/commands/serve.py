@@ -133,7 +133,7 @@ class _LinkCheck:
 
     def _ask(self) -> None:
         with suppress(OSError, ValueError, HTTPException):
-            self._text = self._file.read_text("utf-8")
+            self._text = self._file.read_text("utf-8", "replace")
             place = urlsplit(self.link)
             key = parse_qs(place.query).get("key", [""])[0]
             challenge = secrets.token_urlsafe()
@@ -266,7 +266,7 @@ class _LinkAnnouncer:
 def _remove_file(file: Path, text: str) -> None:
     """Delete a file that contains a text."""
     with suppress(OSError):
-        if text in file.read_text("utf-8"):
+        if text in file.read_text("utf-8", "replace"):
             file.unlink()
 
 

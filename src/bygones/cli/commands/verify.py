@@ -22,7 +22,7 @@ from bygones.cli.output import (
     explain_interrupt,
     print_objects,
 )
-from bygones.errors import ArchiveInUse, ExitCode, IndexNotFound
+from bygones.errors import ArchiveInUse, ExitCode, IndexNotFound, IndexOutdated
 from bygones.maintenance.verify import VerificationResult
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name
@@ -131,7 +131,7 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
 
     The exit code is 0 if the archive is intact, except for losses that were accepted with
     `bygones repair --accept-loss`, and 13 if it is damaged. With --deep, it
-    is 1 if there is no index to compare with or some sessions cannot be indexed, and 12 if
+    is 1 if there is no index to compare with, or one that is not up to date, and 12 if
     another process keeps writing.
     """
     folder = resolve_archive_folder(archive)
@@ -152,6 +152,8 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
         raise IndexNotFound(folder)
     if result.failure is not None:
         raise result.failure
+    if deep and not result.is_index_compared:
+        raise IndexOutdated(folder)
 
 
 def _damage_objects(result: VerificationResult) -> Iterator[DamageObject]:
