@@ -17,7 +17,8 @@ from tests.store.sandbox import Sandbox
 __all__ = ["Row", "assert_archived_once", "rows_of"]
 
 _ROWS = (
-    "SELECT s.id, s.home || '/' || s.path, s.kind, g.inode, g.kept FROM source AS s"
+    "SELECT s.id, s.home || '/' || s.path, s.kind, g.inode, g.kept,"
+    " s.gone_ns IS NOT NULL FROM source AS s"
     " JOIN generation AS g ON g.source = s.id AND g.generation = s.generation"
 )
 _SPANS = (
@@ -38,6 +39,8 @@ class Row(NamedTuple):
     inode: int
     kept: int
     """Bytes of whole lines."""
+    is_gone: bool
+    """Whether its file was already gone at an earlier ingestion."""
     generations: list[bytes]
 
 
@@ -48,9 +51,14 @@ def rows_of(sandbox: Sandbox) -> dict[int, Row]:
     raws = sandbox.bytes()
     return {
         int(str(number)): Row(
-            str(path), str(kind), int(str(inode)), int(str(kept)), raws[str(path)]
+            str(path),
+            str(kind),
+            int(str(inode)),
+            int(str(kept)),
+            bool(is_gone),
+            raws[str(path)],
         )
-        for number, path, kind, inode, kept in sandbox.rows(_ROWS)
+        for number, path, kind, inode, kept, is_gone in sandbox.rows(_ROWS)
     }
 
 
@@ -66,7 +74,9 @@ def assert_archived_once(
     assert set(before) <= set(after)
     for number, row in after.items():
         assert row.generations == _grown(before.get(number), present.get(row.path))
-    missing = [row for row in after.values() if row.path not in present]
+    missing = [
+        row for number, row in before.items() if after[number].path not in present
+    ]
     for number in set(after) - set(before):
         assert not [row.path for row in missing if _may_be(row, after[number])]
 
@@ -82,8 +92,12 @@ def _grown(before: Row | None, raw: bytes | None) -> list[bytes]:
 
 
 def _may_be(gone: Row, new: Row) -> bool:
-    """Whether a new file may be a gone one with another name."""
+    """Whether a new file may be a gone one with another name.
+
+    The inode of a file that has been gone for longer may be used again.
+    """
     names = Path(gone.path).name == Path(new.path).name
-    is_alike = gone.kind == new.kind and (names or gone.inode == new.inode)
+    is_same_file = gone.inode == new.inode and not gone.is_gone
+    is_alike = gone.kind == new.kind and (names or is_same_file)
     starts = new.generations[-1].startswith(gone.generations[-1])
     return is_alike and gone.kept > 0 and starts
