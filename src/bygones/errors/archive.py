@@ -185,7 +185,7 @@ class IndexOutdated(ArchiveError):
     """The index does not cover the whole archive, so it was not compared."""
 
     message = "the index in {self.path} is not up to date, so it was not compared"
-    hint = "run `bygones ingest`, then verify again"
+    hint = "run `bygones ingest`, which updates it or reports why it cannot, then verify again"
 
 
 class PurgeUnfinished(IndexNotFound):

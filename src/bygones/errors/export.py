@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bygones.errors.base import BygonesError, ExitCode
+from bygones.errors.base import BygonesError, ExitCode, describe_error
 
 
 class ScannerNotFound(BygonesError):
@@ -65,7 +65,8 @@ class ExportIncomplete(BygonesError):
     def __str__(self) -> str:
         sessions = "1 session" if self.count == 1 else f"{self.count:,} sessions"
         error = self.first_error
-        reason = str(error) if isinstance(error, BygonesError) else repr(error)
+        is_ours = isinstance(error, BygonesError)
+        reason = str(error) if is_ours else describe_error(error)
         what = self._what.format(sessions)
         return f"{what}; the first is {self.first_session}: {reason}"
 
